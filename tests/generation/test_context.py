@@ -121,7 +121,8 @@ def test_texts_that_end_one_by_one_are_seldom_copied():
 @pytest.mark.parametrize("family", tiny.TINY)
 def test_an_adaptive_context_sees_the_newest_part_only(monkeypatch, family):
     monkeypatch.setattr("minigrad.adaptive.context.ADAPT_EVERY", 3)
-    model, adaptive = tiny.build(family).eval(), AdaptiveContext.up_to(LIMIT)
+    # In float64: after many steps of these large weights, float32 may round to more than a hundred thousandth.
+    model, adaptive = tiny.build(family, "float64").eval(), AdaptiveContext.up_to(LIMIT)
     text, start, views = [1, 2, 3], 0, []
     context = Context(Decoder(model), [text], 200, [AdaptiveView(adaptive, len(text))])
     needs = iter([-1.0] * 6 + [1.0] * 99)
@@ -134,7 +135,7 @@ def test_an_adaptive_context_sees_the_newest_part_only(monkeypatch, family):
         if len(text) - start > adaptive.current:  # it begins again from the newest half
             start = len(text) - adaptive.current // 2
         wanted = fresh(model, text, start)
-        assert np.abs(found - wanted).max() <= 1e-5 * max(1, np.abs(wanted).max())
+        assert np.abs(found - wanted).max() <= 1e-10 * max(1, np.abs(wanted).max())
         views.append(len(text) - start)
         text = [*text, token]
         context.append([token])
