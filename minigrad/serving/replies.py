@@ -73,7 +73,7 @@ class Reply:
     @property
     def has_logprobs(self) -> bool:
         """Whether log-probabilities are wanted."""
-        return self.body.logprobs not in (None, False)
+        return not (self.body.logprobs is None or self.body.logprobs is False)  # 0 wants them, without others
 
     def echo(self, index: int, prompt: Echo) -> None:
         """Show a prompt before its text."""
@@ -137,8 +137,10 @@ class Reply:
             known = token.log_probability
             found["tokens"].append(text)
             found["token_logprobs"].append(known)
-            others = {self._shown(other): value for other, value in reversed(token.alternatives)}
-            found["top_logprobs"].append(None if known is None else {**others, text: known})
+            others = dict[str, float | None]()
+            for other, value in (*token.alternatives, (_id(token), known)) if known is not None else ():
+                others.setdefault(self._shown(other), value)
+            found["top_logprobs"].append(others or None)
             found["text_offset"].append(length)
             self._lengths[part.index] = length + len(text)
         return found

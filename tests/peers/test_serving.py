@@ -65,7 +65,7 @@ def test_errors_have_their_own_types(client: Any) -> None:
     import openai
 
     with pytest.raises(openai.NotFoundError, match="did you mean 'tiny'"):
-        client.completions.create(model="tyni", prompt="to be")
+        client.completions.create(model="tinyy", prompt="to be")
     with pytest.raises(openai.BadRequestError, match="at most 256 tokens") as caught:
         client.completions.create(model="tiny", prompt="to be", max_tokens=1000)
     assert caught.value.code == "context_length_exceeded"

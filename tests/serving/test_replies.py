@@ -69,6 +69,10 @@ def test_log_probabilities_of_a_completion_continue_across_chunks(tok: Tokenizer
     assert second["tokens"] == ["bytes:\\xc2"]  # the first half of a character
 
 
+def test_log_probabilities_without_others_are_wanted_too(tok: Tokenizer) -> None:
+    assert [completion(tok, logprobs=count).has_logprobs for count in (None, 0, 2)] == [False, True, True]
+
+
 def test_an_echo_shows_the_prompt_and_its_scores(tok: Tokenizer) -> None:
     (letter,), scored = tok.encode("x"), Scored(9, -3.0, ())
     for hidden, expected in ((1, [-3.0, -1.0]), (0, [None, -3.0, -1.0])):
