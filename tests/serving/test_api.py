@@ -103,15 +103,27 @@ def test_64_clients_at_once_get_the_texts_that_each_gets_alone(make_served: Make
         assert wire.metric("generated_tokens_total") == sum(len(known["tokens"]) for _, known in alone)
 
 
-def test_a_client_that_goes_away_frees_its_place(make_served: Make) -> None:
-    with serving([make_served(count=1, capacity=512)]) as wire:
-        for streams in (True, False):
-            asked = {"prompt": "to be", "max_tokens": 500, "stream": streams, "stop": ["\x00"]}
-            connection = wire.send(COMPLETIONS, asked)
-            until(lambda: wire.metric("texts_served") == 1)
-            connection.close()
-            until(lambda: wire.metric("texts_served") == 0)
-        assert wire.metric("generated_tokens_total") < 1000
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_client_that_goes_away_frees_its_place(
+    make_served: Make, monkeypatch: pytest.MonkeyPatch, streams: bool
+) -> None:
+    served, turns = make_served(count=1, capacity=512), threading.Semaphore(0)
+    turn = served.scheduler.turn
+    served._rules.ends[:] = False  # so that the text does not end by itself
+    monkeypatch.setattr(served.scheduler, "turn", lambda: turn() if turns.acquire(timeout=60) else [])
+    with serving([served]) as wire:
+        connection = wire.send(COMPLETIONS, {"prompt": "to be", "max_tokens": 500, "stream": streams, "seed": 1})
+        turns.release(3)
+        until(lambda: wire.metric("texts_served") == 1 and wire.metric("texts_waiting") == 0)
+        connection.close()
+
+        def is_gone_after_a_turn() -> bool:
+            turns.release()
+            return wire.metric("texts_served") == 0
+
+        until(is_gone_after_a_turn)
+        assert wire.metric("generated_tokens_total") < 250
+        turns.release(1000)
 
 
 def test_texts_beyond_the_queue_are_refused_for_now(make_served: Make, monkeypatch: pytest.MonkeyPatch) -> None:
