@@ -1,12 +1,18 @@
-"""OpenAI's own client, and curl, call the server."""
+"""OpenAI's own client, LiteLLM, LangChain, lm-evaluation-harness and curl call the server.
+
+Of these, the extra `peers` installs OpenAI's client; the others are tested where they are installed.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,3 +107,45 @@ def test_curl(wire: Wire) -> None:
     said = subprocess.run([*command, "-d", body], capture_output=True, check=True, text=True).stdout
     assert said.endswith("data: [DONE]\n\n")
     assert all(line.startswith("data: ") for line in said.split("\n\n")[:-1])
+
+
+def test_litellm(wire: Wire) -> None:
+    litellm = pytest.importorskip("litellm")
+    reached = {"model": "openai/tiny", "api_base": f"http://127.0.0.1:{wire.port}/v1", "api_key": "none"}
+    asked: Any = {"messages": HELLO, "max_tokens": 9, "seed": 1}
+    whole = litellm.completion(**reached, **asked).choices[0].message.content
+    chunks = litellm.completion(**reached, **asked, stream=True)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == whole
+
+
+def test_langchain(wire: Wire) -> None:
+    langchain = pytest.importorskip("langchain_openai")
+    settings: Any = {"model": "tiny", "base_url": f"http://127.0.0.1:{wire.port}/v1", "api_key": "none", "seed": 1}
+    chat = langchain.ChatOpenAI(**settings, max_tokens=9)
+    assert "".join(chunk.content for chunk in chat.stream("to be")) == chat.invoke("to be").content
+    text = langchain.OpenAI(**settings, max_tokens=9)
+    assert text.invoke("to be") == text.invoke("to be") != ""
+
+
+def test_lm_evaluation_harness(wire: Wire, tmp_path: Path) -> None:
+    """A task of two questions, one file each; the tokenizer is read by transformers."""
+    pytest.importorskip("lm_eval")
+    tokenizer.train(["to be or not to be, that is the question. " * 50], vocab_size=300).save(tmp_path)
+    questions = tmp_path / "questions.jsonl"
+    lines = [
+        {"q": "to be or not to", "options": [" be", " gradient"]},
+        {"q": "that is the", "options": [" question", " x"]},
+    ]
+    questions.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    task = {"task": "tiny", "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(questions)}}}
+    task |= {"test_split": "test", "output_type": "multiple_choice", "doc_to_text": "{{q}}"}
+    task |= {"doc_to_choice": "options", "doc_to_target": 0}
+    (tmp_path / "tiny.yaml").write_text(json.dumps(task), encoding="utf-8")  # JSON is YAML too
+    address = f"http://127.0.0.1:{wire.port}/v1/completions"
+    model = f"model=tiny,base_url={address},tokenizer={tmp_path},tokenizer_backend=huggingface,max_length=200"
+    command = [sys.executable, "-m", "lm_eval", "--model", "local-completions", "--model_args", model]
+    flags = ["--tasks", "tiny", "--include_path", str(tmp_path), "--output_path", str(tmp_path / "out")]
+    offline = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home")}
+    subprocess.run([*command, *flags], check=True, env=offline)
+    (found,) = (tmp_path / "out").rglob("results*.json")
+    assert json.loads(found.read_text(encoding="utf-8"))["results"]["tiny"]["acc,none"] in (0.0, 0.5, 1.0)
