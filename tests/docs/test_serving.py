@@ -24,7 +24,7 @@ def test_commands_and_flags_are_understood() -> None:
         PARSER.read(shlex.split(command))
     flags = set(re.findall(r"--[a-z][a-z-]+", PAGE))
     assert flags <= {each.spelling for each in PARSER.options}
-    given = re.findall(r"(--[a-z-]+) (\d+)\b", PAGE)
+    given = re.findall(r"(--[a-z-]+) (\d+)(?![.\d])", PAGE)
     defaults = {each.spelling: each.default for each in PARSER.options}
     assert all(float(value) == defaults[flag] for flag, value in given)
 
