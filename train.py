@@ -22,7 +22,7 @@ from minigrad.cli.parser import Parser
 from minigrad.constants import IGNORE
 from minigrad.distributed.launch import connect, run_together
 from minigrad.distributed.world import mpiexec, total
-from minigrad.errors import DivergenceError
+from minigrad.errors import DivergenceError, RunError
 from minigrad.options import assignments
 from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
@@ -121,9 +121,7 @@ def take_step(run: Run) -> tuple[float, float]:
     if math.isfinite(loss):
         norm = update(run, learning_rate) if batch.counts else 0.0  # a batch that teaches nothing moves nothing
     if not math.isfinite(norm):
-        from minigrad.training.validation import first_anomaly
-
-        raise run.divergence(first_anomaly(run, lambda: accumulate_gradients(run, batch)))
+        raise divergence(run, batch)
     run.optimizer.zero_grad()
     run.totals.add_step(nats, float(run.text.byte_lengths[predicted].sum()), loss)
     run.end_step(norm)
@@ -136,6 +134,13 @@ def update(run: Run, learning_rate: float) -> float:
         return run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM)
     except DivergenceError as error:
         raise run.divergence(str(error)) from None
+
+
+def divergence(run: Run, batch: Batch) -> RunError:
+    """Return the error of a step whose loss or gradient is not finite: it names the first such operation."""
+    from minigrad.training.validation import first_anomaly
+
+    return run.divergence(first_anomaly(run, lambda: accumulate_gradients(run, batch)))
 
 
 def accumulate_gradients(run: Run, batch: Batch) -> float:

@@ -65,7 +65,11 @@ def tanh(x: Array) -> tuple[Array, Backward]:
     Shapes: x (...) -> (...).
     """
     y = np.tanh(x)
-    return y, lambda dy: dy * (1 - y * y)
+
+    def backward(dy: Array) -> Array:
+        return dy * (1 - y * y)
+
+    return y, backward
 
 
 @op(integer_dtype="float32")
