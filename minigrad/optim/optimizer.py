@@ -178,7 +178,7 @@ class Optimizer:
             return
         trained = [parameter for parameter in self.parameters if parameter.requires_grad]
         if not trained:
-            raise InputError(f"an optimizer needs parameters that require a gradient; of the {len(placed)} given, none does")
+            raise InputError(f"an optimizer needs parameters that require a gradient; none of these {len(placed)} does")
         if self._parts and self._division.world.size > 1:
             raise RunError("parameters are neither frozen nor given other memory while processes train them together")
         check_apart(trained)

@@ -13,10 +13,13 @@ from minigrad.kernels.decoding.lines import CODES
 from minigrad.nn.layers import Conv1D, Embedding, Linear
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Parameter
-from minigrad.nn.replacing import replace
+from minigrad.nn.replacing import Wrapper, replace
 from minigrad.options import nearest
 from minigrad.quantised.parameter import QuantisedParameter, quantised_embedding, quantised_linear, refuse_training
 from minigrad.system import hardware
+
+LAYERS = Linear | Conv1D | Embedding
+"""The layers whose matrices are rounded."""
 
 METHOD, VERSION = "minigrad", 1
 """How config.json names the program that quantised a model, and the version of its formats."""
@@ -83,7 +86,7 @@ def quantise(model: Module, format: str) -> None:
 
     Everything else, such as the weights of norms, stays float32. The model cannot be trained afterwards.
     The matrices of a skeleton are rounded when they are set. Raises InputError for a format that does not exist, for a
-    model that computes in float64 or is quantised, and for weights that the format cannot hold.
+    model that computes in float64, is quantised or has adapters, and for weights that the format cannot hold.
 
     >>> import models
     >>> model = models.build("vidya-v2", size="nano")
@@ -96,11 +99,17 @@ def quantise(model: Module, format: str) -> None:
         raise InputError(f"the model is stored as {found}: its weights cannot be rounded again to {format}")
     if any(parameter.dtype != np.float32 for parameter in model.parameters()):
         raise InputError(f"a model that computes in float64 cannot be stored as {format}; load it as float32")
+    wrapped = {name for name, module in model.named_modules() if isinstance(module, Wrapper)}
+    if lost := [name for name, module in model.named_modules() if name in wrapped and isinstance(module, LAYERS)]:
+        raise InputError(
+            f"something was added to {lost[0]}, such as adapters, and would be lost: round the model before, or merge "
+            "the adapters first (adapters.merge)"
+        )
     model.freeze()
     is_skeleton = not any(any(parameter.data.strides) for parameter in model.parameters())
     shared, quantised = dict[int, QuantisedParameter](), dict[str, Module]()
     for name, module in model.named_modules():
-        if isinstance(module, Linear | Conv1D | Embedding):
+        if isinstance(module, LAYERS):
             if (number := id(module.weight)) not in shared:
                 shared[number] = QuantisedParameter(module.weight, format, transposed=isinstance(module, Conv1D))
             weight = shared[number]

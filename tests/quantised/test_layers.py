@@ -9,6 +9,7 @@ import pytest
 
 import models
 from minigrad import InputError, no_grad
+from minigrad.adapters import adapt, merge
 from minigrad.kernels.decoding.lines import CODES
 from minigrad.programs.decoder import Decoder
 from minigrad.quantised import format_of, quantise
@@ -56,3 +57,13 @@ def test_what_cannot_be_quantised_is_refused() -> None:
         quantise(model, "int4")
     with pytest.raises(InputError, match="float64"):
         quantise(build("vidya-v2", "float64"), "int8")
+
+
+def test_a_model_with_adapters_is_rounded_before_or_after_they_are_merged() -> None:
+    model = build("gpt2")
+    adapt(model, 2)
+    with pytest.raises(InputError, match="adapters, and would be lost"):
+        quantise(model, "int8")
+    merge(model)
+    quantise(model, "int8")
+    assert format_of(model) == "int8"
