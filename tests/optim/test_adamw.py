@@ -218,7 +218,7 @@ def test_frozen_parameters_are_skipped_and_can_be_trained_again() -> None:
     assert step() == set(start)
     assert len(optimizer.moments()) == 5
     model.freeze()
-    with pytest.raises(InputError, match="of the 5 given, none does"):
+    with pytest.raises(InputError, match="none of these 5 does"):
         optimizer.step()
 
 
