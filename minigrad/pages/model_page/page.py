@@ -85,7 +85,7 @@ _CHAT = """<section id=chat hidden aria-label="Conversation"><div id=messages ro
 <button id=send class=strong>Send</button></form></section>"""
 
 _BODY = """<h1>{title}</h1><p>{facts}</p>
-<noscript>The model is a script: allow scripts to run it.</noscript>
+<noscript>The model runs as a script: allow scripts to use this page.</noscript>
 {modes}<main><div><section id=writing aria-label="Text">
 <div id=editor><div id=paper aria-hidden=true></div><textarea id=text spellcheck=false autocomplete=off \
 autocapitalize=off aria-label="The text: write, and let the model write on" aria-describedby=help></textarea></div>
@@ -95,11 +95,11 @@ type=button disabled>Undo</button><button id=new type=button>New text</button></
 name=colours id=by-surprise checked> surprise</label><label><input type=radio name=colours id=by-head> what a head \
 reads</label></div></section>{chat}
 <p id=status class=soft role=status></p>
-<p id=help class=soft>Edit the text anywhere; Ctrl + Enter writes on, Escape stops. The token at the cursor is \
-looked at: a click on one of its rivals takes another branch. Strong colours mark tokens that the model did not \
-expect.</p></div>
+<p id=help class=soft>Edit the text anywhere. Ctrl + Enter writes on, Escape stops. The list shows the rivals of \
+the token at the cursor: click one to take another branch. The stronger its colour, the less the model expected a \
+token.</p></div>
 <div><h2 id=here>What may come next</h2><ol id=rivals tabindex=-1 aria-labelledby=here></ol>
-<p class=soft>Blue: how likely it is drawn with these settings. Grey: what the model itself says.</p>
+<p class=soft>Blue: the probability with these settings. Grey: the probability that the model itself gives.</p>
 {settings}
 <h2>What each layer would have said</h2><table id=layers></table>
 <p id=no-layers class=soft hidden>The registers of this model do not show it here.</p>
