@@ -155,7 +155,7 @@ class Reply:
         return {"token": self._shown(token), "logprob": log_probability, "bytes": list(data)}
 
     def _shown(self, token: int) -> str:
-        """Return the text of a token; of incomplete characters the bytes, as in "bytes:\\xe2\\x82"."""
+        """Return the text of a token; of incomplete characters the bytes, as in `bytes:\\xe2\\x82`."""
         data = self._tokenizer.decode_bytes([token])
         try:
             return data.decode("utf-8")
