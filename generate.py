@@ -69,6 +69,8 @@ def chat(config: GenerateConfig) -> Iterator[str]:
     Raises InputError if the folder holds no chat model.
     """
     loaded = load(config)
+    if was_taught_to_talk(Path(config.run)) is False:
+        notice(UNTAUGHT.format(run=config.run))
     import tokenizer
     from minigrad.generation.chat import HELP, Chat
 
@@ -223,7 +225,7 @@ def write_page(config: GenerateConfig) -> Iterator[str]:
         merge(loaded.model)
         quantise(loaded.model, "float16")
     words = for_web_page(loaded.tokenizer.vocabulary) | {"begin": document(loaded.tokenizer, "")}
-    title, talks = Path(config.run).resolve().name, was_taught_to_talk(Path(config.run))
+    title, talks = Path(config.run).resolve().name, bool(was_taught_to_talk(Path(config.run)))
     prompt = next(iter(config.prompt), "")
     page = model_page(loaded.model, words, title=title, prompt=prompt, settings=config, chat=talks)
     write_text(str(config.page), page)
@@ -231,11 +233,19 @@ def write_page(config: GenerateConfig) -> Iterator[str]:
     yield from ()
 
 
-def was_taught_to_talk(folder: Path) -> bool:
-    """Return whether a run taught its model conversations."""
+UNTAUGHT = (
+    "{run} learned from text alone and was never taught a conversation, so its answers will make no sense; teach it: "
+    "train.py --init {run} --objective sft --data BOOK (docs/teaching.md)"
+)
+
+
+def was_taught_to_talk(folder: Path) -> bool | None:
+    """Return whether a run taught its model conversations; None for a folder that no run wrote."""
     file = folder / "minigrad.json"
-    settings = json.loads(file.read_text(encoding="utf-8")).get("settings", {}) if file.exists() else {}
-    return settings.get("objective") is not None
+    if not file.exists():
+        return None
+    settings = json.loads(file.read_text(encoding="utf-8")).get("settings", {})
+    return settings.get("objective") not in (None, "distill")
 
 
 def check_folder(folder: Path) -> None:

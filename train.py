@@ -55,7 +55,7 @@ def train(
     explicit: Collection[str] | None = None,
     guests: Sequence[Guest] = (),
 ) -> TrainResult | None:
-    """Run a whole training as ``python train.py`` does; returns None if only the plan was wanted.
+    """Run a whole training as ``python train.py`` does; returns None for a plan alone, or a run that had ended.
 
     Started by mpiexec, all processes train together: the first one writes, and the others return None. `clock` returns
     the seconds since the run began. `explicit` names the settings that were given, by default the ones that differ from

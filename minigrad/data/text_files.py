@@ -23,11 +23,12 @@ from minigrad.formats.json_files import parse_json
 from minigrad.options import shown
 from minigrad.system import hardware
 from minigrad.system.files import reason
-from minigrad.system.units import format_bytes
+from minigrad.system.units import format_bytes, plural
 
 TEXT_SUFFIXES = (".txt", ".md", ".py", ".jsonl")  # files that are read in a folder, also followed by .gz
 LARGEST_DOCUMENT = 1 << 21  # characters; a longer text is cut into chunks, which memory need not hold all
 CHUNK = 8_192  # characters, about: so a text that is cut gives 170 chunks at least, enough to hold some out
+_NAMED = 5  # of the files that are not read
 _KEPT = 1 << 26  # characters of text that are kept in memory; of a longer one, none
 _PATIENCE = 60  # seconds, for the first bytes of a pipe
 _TOLD = 500_000_000  # characters between two lines of progress
@@ -62,14 +63,32 @@ class TextFiles:
             except OSError as error:
                 raise InputError(f"cannot read {path}: {reason(error)}.") from error
 
-    def _files(self) -> Iterable[Path]:
-        if not self.path.is_dir():
-            return [self.path]
-        return sorted(filter(self._is_text, self.path.rglob("*")), key=lambda path: path.relative_to(self.path).parts)
+    def left_out(self) -> str:
+        """Name, in one sentence, the files of a folder without the name of a text; "" if all have one.
 
-    def _is_text(self, path: Path) -> bool:
-        hidden = any(part.startswith(".") for part in path.relative_to(self.path).parts)
-        return path.name.lower().removesuffix(".gz").endswith(TEXT_SUFFIXES) and not hidden and path.is_file()
+        Hidden files, and the files of Python in __pycache__, are not mentioned.
+        """
+        folder = self.path
+        names = [str(each.relative_to(folder)) for each in self._visible() if not _is_text(each)]
+        names = [name for name in names if "__pycache__" not in Path(name).parts]
+        if not names or not folder.is_dir():
+            return ""
+        shown, more = names[:_NAMED], len(names) - _NAMED
+        listed = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+        are = "is" if len(names) == 1 else "are"
+        return f"{plural(len(names), 'file')} of {folder} {are} not read: {listed}"
+
+    def _files(self) -> Iterable[Path]:
+        return filter(_is_text, self._visible()) if self.path.is_dir() else [self.path]
+
+    def _visible(self) -> list[Path]:
+        """Return the files of the folder and of the folders below it, but for hidden ones."""
+        places = ((path.relative_to(self.path).parts, path) for path in self.path.rglob("*"))
+        return [path for parts, path in sorted(places) if path.is_file() and not any(p.startswith(".") for p in parts)]
+
+
+def _is_text(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(TEXT_SUFFIXES)
 
 
 def read(
@@ -78,9 +97,11 @@ def read(
     """Return the documents of a file or a folder: those of a long text as `TextFiles`, else as they are.
 
     What stays whole, and what can be read only once, such as a pipe, is kept in memory however long it is. Raises
-    InputError as `TextFiles` does, and if a folder holds no text.
+    InputError as `TextFiles` does, and if a folder holds no text. `progress` is also told which files are not read.
     """
     files, kept, size = TextFiles(path, whole, progress), list[str](), 0
+    if progress is not None and (others := files.left_out()):
+        progress(others)
     for document in files:
         kept.append(document)
         size += len(document)

@@ -60,7 +60,7 @@ def prepare(
     clock: Callable[[], float],
     guests: Sequence[Guest] = (),
 ) -> Run | None:
-    """Return a run that can begin; None if only its plan is wanted, which is printed."""
+    """Return a run that can begin; None if only its plan is wanted, or if it has ended, which is printed."""
     prepared = Preparation(open_run(config, explicit, lock, world)).plan_run()
     return None if config.plan else build(prepared, lock, clock, guests)
 
@@ -72,6 +72,7 @@ class Prepared(NamedTuple):
     folder: RunFolder
     lessons: Lessons | None
     initial: InitialWeights | None  # None for new weights
+    ended: str  # a sentence that says so of a run with nothing left to do, else ""
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,9 @@ class Preparation:
             folder = RunFolder(path, record, is_new=True, world=world)
         else:
             folder.check_text(found)
-        say(description.describe(plan, path))
-        return Prepared(plan, folder, lessons, initial)
+        if not (ended := self.opening.describe_end()) or asked.plan:
+            say((description.describe if asked.plan else description.summarise)(plan, path))
+        return Prepared(plan, folder, lessons, initial, ended)
 
     def candidates(self) -> tuple[str, dict[str, LanguageModel]]:
         """Return the family, and the models to choose from by size; a run with --init has the size of its start."""
@@ -186,9 +188,9 @@ class Preparation:
         return initial
 
 
-def build(prepared: Prepared, lock: FolderLock, clock: Callable[[], float], guests: Sequence[Guest] = ()) -> Run:
-    """Give the model its weights, new ones or those of a checkpoint, and write the run folder."""
-    plan, folder, lessons, initial = prepared
+def build(prepared: Prepared, lock: FolderLock, clock: Callable[[], float], guests: Sequence[Guest] = ()) -> Run | None:
+    """Give the model its weights, new ones or those of a checkpoint, and write the run folder; None if it has ended."""
+    plan, folder, lessons, initial, ended = prepared
     settings, model = plan.settings, plan.model
     plan.check_memory()
     saved = checkpoint.load(folder.path) if folder.has_checkpoint else None
@@ -206,7 +208,9 @@ def build(prepared: Prepared, lock: FolderLock, clock: Callable[[], float], gues
         saving.load_moments(model, optimizer, initial.moments_for(model), initial.updates)
     if saved is not None:
         keeping.restore(run, saved)
-        say(f"continuing after step {run.step:,}")
+        say(ended or f"continuing after step {run.step:,}")
+    if ended:
+        return None
     folder.begin_or_continue(plan.text.tokenizer, settings, lock)
     run.begin()
     return run

@@ -51,6 +51,22 @@ def test_a_folder_is_read_in_order_and_in_depth(tmp_path):
     assert corpus.load(str(tmp_path)).documents == ("abc", "az", "aj", "b", "gz")
 
 
+def test_the_files_of_a_folder_that_are_not_read_are_named(tmp_path):
+    for name in ("a.txt", "b.pdf", "c/d.js", "c/.e.docx", "__pycache__/f.pyc", ".git/g"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("a", encoding="utf-8")
+    told = list[str]()
+    corpus.load(str(tmp_path), progress=told.append)
+    assert told == [f"2 files of {tmp_path} are not read: b.pdf, {Path('c/d.js')}"]
+    for number in range(5):
+        (tmp_path / f"{number}.docx").touch()
+    corpus.load(str(tmp_path), progress=told.append)
+    assert told[1].endswith("are not read: 0.docx, 1.docx, 2.docx, 3.docx, 4.docx and 2 more")
+    told.clear()
+    corpus.load(str(tmp_path / "a.txt"), progress=told.append)
+    assert not told
+
+
 BAD_FILES = {
     "empty.txt": (b"", "holds no text"),
     "blank.txt": (b" \n\n", "holds no text"),

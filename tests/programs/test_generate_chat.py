@@ -110,6 +110,23 @@ def test_remarks_and_speed_are_on_standard_error_only(folder, capsys, monkeypatc
     assert "/reset begins anew" in said.err
 
 
+@pytest.mark.parametrize(("objective", "warns"), [(None, True), ("distill", True), ("sft", False), ("grpo", False)])
+def test_a_model_that_was_never_taught_a_conversation_is_mentioned(
+    folder: Path, capsys, monkeypatch, objective: str | None, warns: bool
+) -> None:
+    assert "never taught" not in chat_remarks(folder, capsys, monkeypatch)  # a folder that no run wrote
+    (folder / "minigrad.json").write_text(json.dumps({"settings": {"objective": objective}}), encoding="utf-8")
+    said = chat_remarks(folder, capsys, monkeypatch)
+    (folder / "minigrad.json").unlink()
+    assert (f"[{folder} learned from text alone and was never taught a conversation" in said) == warns
+
+
+def chat_remarks(folder: Path, capsys, monkeypatch) -> str:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert program.main([str(folder), "--chat"]) == 0
+    return capsys.readouterr().err
+
+
 def test_what_cannot_be_is_refused(say: Say, capsys, folder: Path, tmp_path: Path) -> None:
     for words in (["--samples", "2"], ["--chat=yes"]):
         try:

@@ -217,8 +217,12 @@ def test_resume_alone_continues_the_run_written_last(capsys, monkeypatch, text, 
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         run(text, Path("runs") / name, steps=1)
+    capsys.readouterr()
     assert train_program.main(["--resume"]) == 0
-    assert f"report   {Path('runs/b/report.html')}" in capsys.readouterr().out
+    said = f"{Path('runs/b')} has ended, after 1 step; a larger --steps, --tokens or --minutes continues it\n"
+    assert capsys.readouterr().out.endswith(said)
+    assert train_program.main(["--resume", "--plan"]) == 0
+    assert "length      all 1 step are done" in capsys.readouterr().out
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:

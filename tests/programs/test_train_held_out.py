@@ -23,7 +23,7 @@ def test_validation_text_of_ones_own_is_evaluated_and_all_other_text_is_trained_
     monkeypatch, text, other, tmp_path, capsys
 ):
     result = run(text, tmp_path / "whole", steps=10, held_out=str(other))
-    assert f"validation: text in {other}" in " ".join(capsys.readouterr().out.split())
+    assert f"validation: {other}" in " ".join(capsys.readouterr().out.split())
     written = record(result.out)
     tok = tokenizer.load(result.out)
     assert written["settings"]["held_out"] == str(other)

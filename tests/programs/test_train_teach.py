@@ -82,9 +82,10 @@ def test_a_taught_model_answers_in_a_chat(
 
 
 def test_a_killed_course_continues_bit_for_bit_and_its_command_repeats_it(
-    monkeypatch: pytest.MonkeyPatch, book: Path, finished: Path, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, book: Path, finished: Path, tmp_path: Path
 ) -> None:
     whole = train(teaching(book, finished, tmp_path / "whole", accumulate=2))
+    assert f"generate.py {tmp_path / 'whole'} --chat\n" in capsys.readouterr().out
     killed_at(monkeypatch, 7, teaching(book, finished, tmp_path / "killed", accumulate=2))
     train(TrainConfig(resume=str(tmp_path / "killed")))
     assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")

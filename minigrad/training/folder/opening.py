@@ -11,10 +11,11 @@ from typing import Any
 from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError
 from minigrad.system.locks import FolderLock
+from minigrad.system.units import plural
 from minigrad.training.budget import Budget, read_decay
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.places import RUNS, newest, refuse_links
-from minigrad.training.folder.record import FILE, NOT_STORED, Record
+from minigrad.training.folder.record import FILE, NOT_STORED, REPORT, Record
 from minigrad.training.folder.run_folder import RunFolder
 from minigrad.training.settings import TrainConfig
 
@@ -29,6 +30,17 @@ class Opening:
     explicit: Collection[str]  # the names of the settings that were given
     folder: RunFolder | None  # None for a new run
     world: World = ALONE
+
+    def describe_end(self) -> str:
+        """Return a sentence if the run has ended, with result and report, and nothing more is asked of it; else ""."""
+        if self.folder is None:
+            return ""
+        place, result = self.folder.path, self.folder.record.result
+        is_done = checkpoint.steps(place)[-1:] == [result.get("steps")] == [self.asked.steps]
+        if not is_done or not (place / REPORT).exists() or (self.asked.test and "test_loss" not in result):
+            return ""
+        steps = plural(result["steps"], "step")
+        return f"{place} has ended, after {steps}; a larger --steps, --tokens or --minutes continues it"
 
 
 def open_run(

@@ -18,6 +18,7 @@ from minigrad.system import hardware
 from minigrad.training.settings import TrainConfig
 
 FILE = "minigrad.json"
+REPORT = "report.html"
 NOT_STORED = ("resume", "plan", "profile", "out")
 """Settings on which the results of a run do not depend."""
 

@@ -1,4 +1,4 @@
-"""A plan in words: two columns with the model, its text, the cost and the length of the run."""
+"""A plan in words: two columns with the model, its text, its length and its cost, briefly or in full."""
 
 from __future__ import annotations
 
@@ -21,16 +21,41 @@ from minigrad.training.planning.plan import Plan
 _LEAST_WORTH = 0.005  # of the last pass over a text, before the plan warns: the 13th, of 0.01, was still worth reading
 
 
+_UNUSUAL = ("adapters", "claimed", "lessons", "variables", "processes")
+"""Rows that a usual run lacks: where one has something to say, the brief plan has it too."""
+
+
 def describe(plan: Plan, folder: Path) -> str:
-    """Return a plan as two columns; the last row is the folder of the run."""
-    rows = _model_rows(plan) | _budget_rows(plan) | {"run folder": str(folder)}
+    """Return a plan in full as two columns; the last row is the folder of the run."""
+    return _columns(_model_rows(plan) | _budget_rows(plan) | {"run folder": str(folder)})
+
+
+def summarise(plan: Plan, folder: Path) -> str:
+    """Return a plan in five lines, and a further line for each unusual setting."""
+    whole, corpus, settings = _model_rows(plan) | _budget_rows(plan), plan.text.corpus, plan.settings
+    size = f"{plural(corpus.num_documents, 'document')}, {format_bytes(plan.text.train.num_bytes)} to train on"
+    held_out = f"; validation: {settings.held_out}" if settings.held_out else ""
+    name = corpus.description if isinstance(corpus, Mixture) else settings.text
+    return _columns(
+        {
+            "model": whole["model"],
+            "text": f"{name}: {size}{held_out}",
+            **_source_rows(plan.text, _tokens_to_read(plan)),
+            **{name: whole[name] for name in (*_UNUSUAL, *plan.rows)},
+            "length": whole["length"],
+            "memory": f"about {format_bytes(plan.memory().total)}; the same command with --plan says more",
+            "run folder": str(folder),
+        }
+    )
+
+
+def _columns(rows: dict[str, str]) -> str:
     width = max(map(len, rows))  # a row without a value is left out
     return "\n".join(in_lines(f"  {name:<{width}}  ", value) for name, value in rows.items() if value)
 
 
 def _model_rows(plan: Plan) -> dict[str, str]:
     settings, model = plan.settings, plan.model
-    read = None if plan.lessons else plan.done * settings.tokens_per_step + plan.tokens_to_come()
     tokens = f"{settings.batch} x {settings.context} tokens"
     if settings.accumulate > 1:
         tokens += f" x {settings.accumulate} parts"
@@ -42,12 +67,17 @@ def _model_rows(plan: Plan) -> dict[str, str]:
         "adapters": adapters if settings.adapter_rank else "",
         "claimed": plan.claim,
         "lessons": plan.taught,
-        **text_rows(plan.text, model.config.vocab_size, read),
+        **text_rows(plan.text, model.config.vocab_size, _tokens_to_read(plan)),
         "step": tokens + plan.source.describe(settings.batch * settings.accumulate) + ", "
         f"peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}, "
         f"updates by {NAMES[settings.optimizer]}, dropout {settings.dropout:g}",
         **plan.rows,
     }
+
+
+def _tokens_to_read(plan: Plan) -> float | None:
+    """Return the tokens of the text that the whole run reads; None for a run that is taught something else."""
+    return None if plan.lessons else plan.done * plan.settings.tokens_per_step + plan.tokens_to_come()
 
 
 def _budget_rows(plan: Plan) -> dict[str, str]:
@@ -87,8 +117,8 @@ def _length(plan: Plan) -> str:
         last = f"the last pass is worth {worth:.0%} of new text, and the model learns it by heart"
         warning = f"; the text is read so often that {last}: take more --data, or less time"
     if not steps:
-        in_all = f"{format_seconds(60 * (settings.minutes or 0.0))} in all"
-        return f"{in_all}; in that time about {format_estimate(tokens)} tokens, {passes}{warning}"
+        minutes = format_seconds(60 * (settings.minutes or 0.0))
+        return f"{minutes}: about {format_estimate(tokens)} tokens, {passes}{warning}"
     done = f" ({plan.done:,} are done)" if plan.done else ""
     in_all = f"in about {format_seconds(tokens / speed + plan.seconds_after())}"
     return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens, {passes}, {in_all}{warning}"

@@ -13,7 +13,7 @@ from minigrad.system.files import write_text
 from minigrad.system.terminal import fold_blank_lines
 from minigrad.system.units import format_bytes, format_count, format_seconds
 from minigrad.training.folder.checkpoint import Sample
-from minigrad.training.folder.record import Record
+from minigrad.training.folder.record import REPORT, Record
 from minigrad.training.report.curves import EVERY_LINE, even, median_speed, of_family, series
 from minigrad.training.reporting import metrics
 from minigrad.typing import PathLike
@@ -67,7 +67,7 @@ def write_report(
         *(f"<tr><th>{escape(name)}<td>{escape(value)}" for name, value in settings.items() if value is not None),
         "</table>",
     ]
-    path = Path(run) / "report.html"
+    path = Path(run) / REPORT
     write_text(path, page(title, "\n".join(body), _STYLE))
     return path
 

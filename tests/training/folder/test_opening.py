@@ -48,6 +48,24 @@ def resumed(folder: Path, **changes: Any) -> tuple[Record, TrainConfig]:
     return opening.folder.record, opening.asked
 
 
+def test_a_run_with_its_last_step_its_result_and_its_report_has_ended(tmp_path):
+    def said(**changes: Any) -> str:
+        return open_run(TrainConfig(resume=str(tmp_path / "run"), **changes)).describe_end()
+
+    record = RunFolder(begin(tmp_path / "run"), Record.read(tmp_path / "run")).record
+    at_step(tmp_path / "run", 30)
+    (tmp_path / "run" / "report.html").touch()
+    assert said() == ""  # stopped before its result was written
+    record.result = {"steps": 30}
+    record.write(tmp_path / "run")
+    end = f"{tmp_path / 'run'} has ended, after 30 steps; a larger --steps, --tokens or --minutes continues it"
+    assert said() == end
+    assert said(steps=40) == said(test=True) == ""
+    (tmp_path / "run" / "report.html").unlink()
+    assert said() == ""
+    assert open_run(TrainConfig()).describe_end() == ""
+
+
 def test_a_new_run_lasts_ten_minutes_unless_told_otherwise():
     assert open_run(TrainConfig()).asked.minutes == 10
     for limit in ({"steps": 3}, {"tokens": 3}, {"minutes": 3.0}):

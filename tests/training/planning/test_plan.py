@@ -21,7 +21,7 @@ from minigrad.evaluate.rivals import xz_seconds
 from minigrad.system import hardware
 from minigrad.training.guests import plan_rows
 from minigrad.training.planning import choices, costs, description
-from minigrad.training.planning.description import describe
+from minigrad.training.planning.description import describe, summarise
 from minigrad.training.planning.plan import Plan
 from minigrad.training.settings import RunSettings, TrainConfig
 from tests.distributed.rooms import Meeting
@@ -121,11 +121,23 @@ def test_the_plan_describes_the_model_the_text_and_the_length_of_the_run(limit):
     said = describe(planned(TrainConfig(**limit)), Path("runs/a"))
     assert "vidya-v2 nano: 984,288 parameters, 6 layers of width 96" in said
     assert "100 GFLOP/s" in joined(said)
-    assert ("3m 00s in all; in that time about" in said) == ("minutes" in limit)
+    assert ("3m 00s: about" in said) == ("minutes" in limit)
     names = [name for line in said.splitlines() if (name := line[:14].strip()) not in ("", "variables")]
     assert names == ["model", "text", "vocabulary", "step", "memory", "machine", "speed", "length", "run folder"]
     assert max(map(len, said.splitlines())) < 80
     assert said.endswith("run folder  runs/a")
+
+
+def test_the_brief_plan_has_five_lines_and_more_only_for_what_is_unusual(monkeypatch):
+    plan = planned(TrainConfig(minutes=10.0), text(train=20_000_000))
+    lines = summarise(plan, Path("runs/a")).splitlines()
+    assert [line[:14].strip() for line in lines] == ["model", "text", "length", "memory", "run folder"]
+    assert re.fullmatch(r"  memory +about [\d.]+ MB; the same command with --plan says more", lines[3])
+    assert lines[0] in describe(plan, Path("runs/a"))
+    monkeypatch.setattr(description.environment, "FOUND", {"OPENBLAS_CORETYPE": "Haswell"})
+    claimed = summarise(replace(plan, claim="49m, but 3", rows={"context": "adapts"}), Path("runs/a"))
+    names = [name for line in claimed.splitlines() if (name := line[:14].strip())]
+    assert names == ["model", "text", "claimed", "variables", "context", "length", "memory", "run folder"]
 
 
 def test_the_plan_says_how_many_documents_pieces_and_tokens_a_step_holds():
