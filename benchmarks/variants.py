@@ -7,7 +7,7 @@ Of twenty variants that change nothing, one will seem to; so try a surprising on
 (--first-seed).
 
     python benchmarks/variants.py runs/variants --steps 4000 -- "--weight-decay 0.4" "--set rope_theta=10000"
-    python benchmarks/variants.py runs/variants --minutes 10 --common="--size nano" -- "--precision bfloat16"
+    python benchmarks/variants.py runs/variants --minutes 10 --common="--size nano" -- "--precision float32"
 
 Equal steps (or --tokens) ask what a step teaches; equal --minutes count what it costs too, and need a machine on which
 nothing else runs. Runs are made in turns, one seed after the other. Stop the script at any moment, and give the same

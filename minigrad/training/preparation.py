@@ -85,13 +85,13 @@ class Preparation:
         """Read the text, choose the open settings, print the plan; nothing is written. The model is a skeleton."""
         folder, world = self.opening.folder, self.opening.world
         family, skeletons = self.candidates()
-        asked = replace(self.opening.asked, model=family)
-        rates, documents = self.measure_machine(), self.read_corpus()
+        asked, precision = replace(self.opening.asked, model=family), self.choose_precision()
+        rates, documents = self.measure_machine(precision), self.read_corpus()
         dial = Dial(skeletons, rates, documents.bytes_to_train, models.smallest_published(family))
         size = dial.choose(asked)
         path = folder.path if folder else Path(asked.out or places.unused_folder(f"{family}-{size}"))
         skeleton, text = skeletons[size], self.encode(documents, skeletons[size])
-        sized = replace(asked, size=size)
+        sized = replace(asked, size=size, precision=precision)
         settings = choices.choose_settings(sized, skeleton, rates, len(text.train), world.size)
         model = models.variant(skeleton, **choices.choose_shape(settings, skeleton, text.tokenizer))
         lessons = self.read_lessons(settings, text) if settings.objective else None
@@ -127,13 +127,18 @@ class Preparation:
         family, size, skeleton = models.start_from(described, source, wanted, asked.size, **changes)
         return family, {size: skeleton}
 
-    def measure_machine(self) -> costs.Rates:
+    def choose_precision(self) -> str:
+        """Return the precision that all processes can compute in at a gain, or the one that was given."""
+        have_bfloat16 = self.opening.world.collect(backend.multiplies_bfloat16())
+        return choices.choose_precision(self.opening.asked, gains_by_bfloat16=all(have_bfloat16))
+
+    def measure_machine(self, precision: str) -> costs.Rates:
         """Choose threads and matmul backend, and return how fast all processes compute together."""
         asked, world = self.opening.asked, self.opening.world
         say(self.compare_threads(), end="")
         threads = asked.threads and min(asked.threads, processors.count())  # a continued run as it began
         hardware.prepare(threads, world.sharing)
-        backend.use(asked.matmul, asked.precision)
+        backend.use(asked.matmul, precision)
         return costs.Rates(*(total(world, rate) for rate in costs.measure_rates()))
 
     def compare_threads(self) -> str:

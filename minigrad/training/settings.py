@@ -308,9 +308,11 @@ class ProcessSettings(Group):
     threads: int | None = option(None, "processor threads", at_least=1, at_most=256, none_means="one per core")
     pipeline: bool = option(False, "divide layers, not sequences, among the processes of mpiexec")
     precision: str = option(
-        "float32",
-        "floating-point type; bfloat16 rounds the factors of matrix products, and everything else is float32",
-        choices=("float32", "float64", "bfloat16"),
+        "auto",
+        "floating-point type; bfloat16 rounds the factors of matrix products, and everything else is float32; auto: "
+        "bfloat16 where every process has instructions for it, and float32 elsewhere, with --matmul blas, and where "
+        "the model writes what it learns from (grpo, reinforce, best-of-n)",
+        choices=("auto", "float32", "float64", "bfloat16"),
     )
     matmul: str = option(
         "auto",

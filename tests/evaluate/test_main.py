@@ -30,7 +30,7 @@ def text(tmp_path_factory):
 @pytest.fixture(scope="module")
 def finished(text, tmp_path_factory):
     with quick_runs():
-        return run(text, tmp_path_factory.mktemp("evaluate") / "run", steps=4).out
+        return run(text, tmp_path_factory.mktemp("evaluate") / "run", steps=4, precision="float32").out
 
 
 @pytest.fixture

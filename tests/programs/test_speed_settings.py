@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,9 @@ from train import train
 
 CHOICES: dict[str, dict[str, Any]] = {
     "bfloat16": {"precision": "bfloat16"},
-    "our own product": {"matmul": "numba"},
+    "our own product": {"precision": "float32", "matmul": "numba"},
     "both": {"precision": "bfloat16", "matmul": "numba"},
-    "checkpointing": {"checkpointing": True},
+    "checkpointing": {"precision": "float32", "checkpointing": True},
     "everything": {"precision": "bfloat16", "matmul": "numba", "checkpointing": True},
 }
 HARD = {"dropout": 0.2, "accumulate": 2}
@@ -37,16 +36,10 @@ if products.FLOAT32 is None:
     pytestmark = pytest.mark.filterwarnings("ignore:this processor has no vector registers")
 
 
-@pytest.fixture(autouse=True)
-def _restore_products() -> Iterator[None]:
-    yield
-    products.use()
-
-
 @pytest.fixture(scope="module")
 def plain(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of 30 steps in float32 by BLAS."""
-    return run(text, tmp_path_factory.mktemp("plain") / "run", **HARD).out
+    return run(text, tmp_path_factory.mktemp("plain") / "run", precision="float32", **HARD).out
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +79,7 @@ def test_a_stopped_and_continued_run_equals_the_uninterrupted_run(
     products.use()  # another process knows only the settings in the folder
     assert train(TrainConfig(resume=str(tmp_path / "run"))) is not None
     assert outcome(tmp_path / "run") == outcome(wholes[choice])
-    wanted = CHOICES[choice].get("matmul", "auto"), CHOICES[choice].get("precision", "float32")
+    wanted = CHOICES[choice].get("matmul", "auto"), CHOICES[choice]["precision"]
     assert products.in_use() in (wanted, ("blas", wanted[1]) if products.FLOAT32 is None else wanted)
 
 
@@ -104,7 +97,7 @@ def test_the_printed_command_repeats_the_run(wholes: dict[str, Path], choice: st
 def test_the_loss_stays_close_to_that_of_float32(plain: Path, wholes: dict[str, Path], choice: str) -> None:
     near, wanted = losses(wholes[choice]), losses(plain)
     assert len(near) == 30
-    if "precision" in CHOICES[choice]:
+    if CHOICES[choice]["precision"] == "bfloat16":
         # The first loss differs by the rounding of factors to 8 bits. Then AdamW's first updates, which are as large
         # for a gradient near 0 as for any, let the differences grow.
         assert 0 < np.abs(near - wanted)[0] < 1e-4
@@ -160,10 +153,27 @@ def test_a_continued_run_keeps_its_precision_and_backend(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("begins_with", [True, False])
+def test_a_run_continues_in_the_precision_that_it_began_with_on_any_processor(
+    monkeypatch: pytest.MonkeyPatch, text: Path, tmp_path: Path, begins_with: bool
+) -> None:
+    precision = "bfloat16" if begins_with else "float32"
+    monkeypatch.setattr(products, "multiplies_bfloat16", lambda: begins_with)
+    result = run(text, tmp_path / "run", steps=2)
+    assert record(tmp_path / "run")["settings"]["precision"] == "auto"
+    assert record(tmp_path / "run")["chosen"]["precision"] == precision
+    assert f"--precision {precision} " in result.command
+    monkeypatch.setattr(products, "multiplies_bfloat16", lambda: not begins_with)
+    assert train(TrainConfig(resume=str(tmp_path / "run"), steps=3)) is not None
+    assert products.in_use() == ("auto", precision)
+    assert record(tmp_path / "run")["chosen"]["precision"] == precision
+    assert f"--precision {precision} " in record(tmp_path / "run")["result"]["command"]
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--precision", "float16"], "--precision takes one of float32, float64, bfloat16, not 'float16'"),
+        (["--precision", "float16"], "--precision takes one of auto, float32, float64, bfloat16, not 'float16'"),
         (["--matmul", "gpu"], "--matmul takes one of auto, blas, numba, not 'gpu'"),
     ],
 )
@@ -175,9 +185,11 @@ def test_an_unknown_choice_is_refused(capsys: pytest.CaptureFixture[str], flags:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({}, "float32 by BLAS"),
+        ({}, "bfloat16 by AVX512-BF16"),
+        ({"matmul": "blas"}, "float32 by BLAS"),
+        ({"precision": "float32"}, "float32 by BLAS"),
         ({"precision": "float64"}, "float64 by BLAS"),
-        ({"matmul": "numba"}, "float32 by our own loops"),
+        ({"precision": "float32", "matmul": "numba"}, "float32 by our own loops"),
         ({"precision": "bfloat16"}, "bfloat16 by AVX512-BF16"),
     ],
 )

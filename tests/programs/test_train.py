@@ -20,6 +20,7 @@ import train as train_program
 from minigrad.errors import RunError
 from minigrad.formats.json_files import read_json
 from minigrad.formats.weights import read_weights
+from minigrad.kernels.gemm import backend as products
 from minigrad.system import hardware
 from minigrad.system.terminal import command
 from minigrad.training import keeping, validation
@@ -170,8 +171,9 @@ def test_minigrad_json_keeps_what_was_asked_apart_from_what_was_chosen(finished)
     assert content["threads"] == 1
     assert content["hardware"]
     assert content["settings"]["lr"] is None
-    lr = content["chosen"]["lr"]
-    assert content["chosen"] == {"lr": lr, "warmup": 1, "optimizer": "adamw", "weight_decay": 0.1}
+    lr, precision = content["chosen"]["lr"], "bfloat16" if products.multiplies_bfloat16() else "float32"
+    chosen = {"lr": lr, "warmup": 1, "optimizer": "adamw", "weight_decay": 0.1, "precision": precision}
+    assert content["chosen"] == chosen
     assert content["result"]["steps"] == 12
     assert content["result"]["command"].startswith(f"{command('train.py')} --model vidya-v2 --size nano --data ")
 

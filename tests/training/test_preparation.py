@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
+from minigrad.kernels.gemm import backend
 from minigrad.system import processors
 from minigrad.training.folder.opening import Opening
 from minigrad.training.folder.record import Record
 from minigrad.training.folder.run_folder import RunFolder
 from minigrad.training.preparation import Preparation
 from minigrad.training.settings import TrainConfig
+from tests.distributed.rooms import Room, together
 
 
 @pytest.mark.parametrize(
@@ -31,3 +34,19 @@ def test_a_run_says_what_differs_from_its_beginning(
     assert found.startswith(said)
     assert bool(found) == bool(said)
     assert Preparation(Opening(asked, (), None)).compare_threads() == ""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "chosen"), [(True, True, "bfloat16"), (True, False, "float32"), (False, True, "float32")]
+)
+def test_processes_compute_in_bfloat16_only_if_the_processor_of_each_does(
+    monkeypatch: pytest.MonkeyPatch, first: bool, second: bool, chosen: str
+) -> None:
+    processor = threading.local()  # that of the process, which is a thread here
+
+    def choose(room: Room) -> str:
+        processor.multiplies_bfloat16 = (first, second)[room.rank]
+        return Preparation(Opening(TrainConfig(), (), None, room)).choose_precision()
+
+    monkeypatch.setattr(backend, "multiplies_bfloat16", lambda: processor.multiplies_bfloat16)
+    assert together(2, choose) == [chosen] * 2

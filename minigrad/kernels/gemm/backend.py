@@ -79,6 +79,11 @@ def use(backend: str = "auto", precision: str = "float32") -> None:
     _backend, _precision = backend, precision
 
 
+def multiplies_bfloat16() -> bool:
+    """Return whether the processor has instructions that multiply bfloat16."""
+    return BFLOAT16 is not None
+
+
 def in_use() -> tuple[str, str]:
     """Return the backend and the precision of all matrix products."""
     return _backend, _precision

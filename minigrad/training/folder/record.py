@@ -100,7 +100,7 @@ class Record:
         except InputError as error:
             raise InputError(f"{folder / FILE} is damaged: {error}") from None
         # What every run did before there was a choice.
-        for name, value in (("documents", "windows"), ("optimizer", "adamw")):
+        for name, value in (("documents", "windows"), ("optimizer", "adamw"), ("precision", "float32")):
             if name not in record.used:
                 record.settings[name] = value
         return record

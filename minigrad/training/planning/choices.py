@@ -41,6 +41,18 @@ def choose_optimizer(model: LanguageModel, tokens: int, context: int) -> str:
     return "muon" if extra < _MOST_SHARE * costs.flops_per_token(model, context) else "adamw"
 
 
+def choose_precision(asked: TrainConfig, *, gains_by_bfloat16: bool) -> str:
+    """Return the precision of a run; `gains_by_bfloat16` says whether every processor multiplies bfloat16 itself.
+
+    BLAS has no such products. A model that learns from its own answers spends its time on writing them, by a program
+    that multiplies float32 alone (`minigrad.programs`).
+    """
+    if asked.precision != "auto":
+        return asked.precision
+    writes = asked.objective in ("reinforce", "best-of-n", "grpo")
+    return "bfloat16" if gains_by_bfloat16 and asked.matmul != "blas" and not writes else "float32"
+
+
 def expected_tokens(asked: OptimisationSettings, speed: float) -> float:
     """Return the number of tokens of a run, at `speed` tokens per second."""
     if asked.tokens:

@@ -36,6 +36,13 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert Record.read(tmp_path) == record
 
 
+def test_a_run_from_before_precision_was_chosen_is_continued_in_float32(tmp_path):
+    record = Record.new(ASKED, USED)
+    del record.settings["precision"]
+    record.write(tmp_path)
+    assert Record.read(tmp_path).used["precision"] == "float32"
+
+
 def test_keys_of_a_later_version_are_ignored(tmp_path):
     record = Record.new(ASKED, USED)
     record.write(tmp_path)

@@ -100,6 +100,24 @@ def test_what_is_taught_is_learned_beside_replayed_text_unless_that_is_refused()
     assert chosen(TrainConfig(objective="distill", teacher="runs/base", steps=5)).replay is None
 
 
+@pytest.mark.parametrize(
+    ("changes", "on_new_processors"),
+    [
+        ({}, "bfloat16"),
+        ({"matmul": "numba"}, "bfloat16"),
+        ({"init": "runs/base", "objective": "sft", "data": "book.txt"}, "bfloat16"),
+        ({"matmul": "blas"}, "float32"),
+        *(({"objective": name}, "float32") for name in ("grpo", "reinforce", "best-of-n")),
+        *(({"precision": each}, each) for each in ("float32", "bfloat16", "float64")),
+    ],
+)
+def test_bfloat16_is_chosen_where_the_processors_multiply_it_and_products_take_the_time(changes, on_new_processors):
+    asked = TrainConfig(**changes)
+    assert choices.choose_precision(asked, gains_by_bfloat16=True) == on_new_processors
+    given = changes.get("precision", "float32")
+    assert choices.choose_precision(asked, gains_by_bfloat16=False) == given
+
+
 @given(share=st.floats(0.001, 0.999), steps=st.integers(1, 10**6))
 def test_a_warm_up_may_be_a_share_of_the_steps(share, steps):
     found = chosen(TrainConfig(steps=steps, warmup=share))
