@@ -28,6 +28,7 @@ from minigrad.system.limits import check_limits
 from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import close_output, prepare_output, say
 from minigrad.system.units import format_bytes
+from models.pretrained import find_runs
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
     from minigrad.generation.continuation import Token
@@ -272,6 +273,7 @@ def notice(text: str) -> None:
 def write(config: GenerateConfig) -> Iterator[str]:
     """Yield what the program prints: texts, or the answers of --chat and --teach."""
     config.check()
+    config = find_runs(config)
     takes_no_prompt = config.chat or config.teach or config.page is not None
     if not takes_no_prompt or console.STANDARD_INPUT in config.prompt:
         config = replace(config, prompt=console.read_prompts(config.prompt))

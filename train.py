@@ -34,6 +34,7 @@ from minigrad.training.folder.places import check_places
 from minigrad.training.folder.record import TrainResult
 from minigrad.training.settings import ALIASES, TrainConfig
 from models.names import check_model
+from models.pretrained import find_runs
 
 if TYPE_CHECKING:
     from minigrad.data.tokens.batches import Batch
@@ -66,6 +67,7 @@ def train(
     config.check()
     begins = not config.init and config.resume is None
     check_model(config.model, config.size, assignments(config.set), begins=begins)
+    config = find_runs(config)
     check_places(config)
     hardware.prepare(config.threads, world.sharing)
     check_limits(hardware.threads())

@@ -26,6 +26,7 @@ from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import State
 from minigrad.typing import Array
 from models import growth
+from models.pretrained import find_run
 from models.registry import CUSTOM, FAMILIES, configure, override
 
 GROWING = ("vidya-v2",)
@@ -80,9 +81,10 @@ def load(
     in a smaller format: float16, bfloat16, int8 or int4 (see `minigrad.quantised`). Such a model writes faster, in
     less memory, and cannot be trained. A folder that was saved as int8 or int4 is loaded as that.
     The folder of adapters (`minigrad.adapters.files`) names its base: that is loaded, and the adapters are added to
-    its matrices, or stay beside them if these are quantised.
+    its matrices, or stay beside them if these are quantised. A name is that of a model in `models.pretrained`.
     Raises InputError naming the file that is missing, damaged or of another kind.
     """
+    folder = find_run(folder)
     if is_adapter(folder):
         model = load(base_of(folder), dtype, quantize=quantize, **overrides)
         load_adapters(model, folder)
@@ -125,7 +127,7 @@ def grow(folder: str | Path, size: str = "2.1", seed: int = 0, **overrides: Any)
     for name in overrides:
         if name not in growth.WIDTHS:
             raise InputError(f"growing changes {', '.join(growth.WIDTHS)}, not {name}")
-    path = Path(folder) / "config.json"
+    path = (folder := find_run(folder)) / "config.json"
     family, config = read_config(read_json(path), path)
     model = FAMILIES[family].skeleton(grown_config(family, config, configure(family, size, **overrides)))
     found = initial_weights_for(model, folder)

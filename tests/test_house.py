@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.distributed": SYSTEM | {"numpy"},  # what it meets of NumPy are arrays; it runs before NumPy loads
     "minigrad.formats": SYSTEM | {"numpy", "safetensors"},
     "minigrad.formats.gguf": SYSTEM | {"numpy", "minigrad.formats"},
-    "minigrad.formats.gguf.__main__": SYSTEM | {"minigrad.formats", "minigrad.cli"},
+    "minigrad.formats.gguf.__main__": SYSTEM | {"minigrad.formats", "minigrad.cli", "models.pretrained"},
     "minigrad.kernels": SYSTEM | {"numpy", "minigrad.kernels.jit"},  # jit, rows, threads, cpu
     "minigrad.kernels.jit": SYSTEM | {"numba", "llvmlite"},
     "minigrad.kernels.codegen": LOOPS | {"llvmlite"},
@@ -104,6 +104,7 @@ ALLOWED: dict[str, set[str]] = {
         "models.loading",
     },  # the package itself, when they are used
     "models.names": {"minigrad.options"},
+    "models.pretrained": {"minigrad.errors", "minigrad.options", "minigrad.system"},
     "models.registry": NN | {"models"},
     "models.gpt2": NN | GUESTS,
     "models.vidya_v1": NN,
@@ -112,7 +113,7 @@ ALLOWED: dict[str, set[str]] = {
     "models.vsla.variable": OPS | {"minigrad.nn"},
     "models.wiola": NN | {"minigrad.pages", "minigrad.programs"},
     "models.growth": NN,
-    "models.loading": NN | GUESTS | {"minigrad.training", "models.growth", "models.registry"},
+    "models.loading": NN | GUESTS | {"minigrad.training", "models.growth", "models.pretrained", "models.registry"},
     "tokenizer": {"tokenizer"},  # the package itself, and its command
     "tokenizer.errors": set(),
     "tokenizer.jit": {"numba"},
@@ -124,7 +125,8 @@ ALLOWED: dict[str, set[str]] = {
     "tokenizer.learn": TOKENIZER | {f"tokenizer.{name}" for name in ("naive", "structures", "text")},
     "tokenizer.encode": TOKENIZER | {f"tokenizer.{name}" for name in ("structures", "text", "vocabulary")},
     "tokenizer.formats": TOKENIZER | {f"tokenizer.{name}" for name in ("disk", "text", "vocabulary")},
-    "tokenizer.bpe": TOKENIZER | {f"tokenizer.{name}" for name in ("text", "vocabulary", "learn", "encode", "formats")},
+    "tokenizer.bpe": TOKENIZER
+    | {f"tokenizer.{name}" for name in ("disk", "text", "vocabulary", "learn", "encode", "formats")},
     "tokenizer.templates": {"tokenizer.errors"},
     "tokenizer.chat": TOKENIZER
     | {f"tokenizer.{name}" for name in ("bpe", "disk", "formats", "templates", "text", "vocabulary")},

@@ -12,6 +12,7 @@ from typing import TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenizer.disk import located
 from tokenizer.encode.characters import CharacterEncoder, decode_with_fallback
 from tokenizer.encode.encoder import Encoder, encoder_of
 from tokenizer.encode.stream import StreamDecoder, StreamEncoder
@@ -282,10 +283,10 @@ def load(path: str | Path, *, split: str | None = None, special_tokens: Mapping[
     The path is a tokenizer.json or its folder, or GPT-2's vocab.json or merges.txt or their folder (in a folder
     tokenizer.json comes first), or a rank file, which ends in .tiktoken. A rank file contains neither the split nor the
     special tokens: `split` and `special_tokens` give them, and may be left out only for the files that OpenAI
-    publishes, under their names.
+    publishes, under their names. The name of a shipped model (`models.pretrained`) stands for its folder.
     Raises TokenizerError naming the file and the field if something is missing, damaged or of another kind.
     """
-    path = Path(path)
+    path = located(path)
     if path.suffix == rank_files.SUFFIX:
         return Tokenizer(rank_files.read(path, split, special_tokens))
     if split is not None or special_tokens is not None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tokenizer.bpe import Tokenizer
-from tokenizer.disk import read_file, write_json
+from tokenizer.disk import located, read_file, write_json
 from tokenizer.errors import TokenizerError, did_you_mean
 from tokenizer.formats.tokenizer_json import CHAT_TEMPLATE, CONFIG_FILE, named_tokens, read_config
 from tokenizer.templates.renderer import Renderer
@@ -191,7 +191,7 @@ def load_chat(path: str | Path, tokenizer: Tokenizer, *, is_untaught: bool = Fal
     Raises TokenizerError for a folder without a chat template whose tokenizer lacks the tokens of `encode_chat`; for a
     damaged template; and for a template of another form where jinja2 is not installed.
     """
-    folder = Path(path)
+    folder = located(path)
     config, file = read_config(folder), folder / CONFIG_FILE
     source, names = config.get("chat_template"), named_tokens(config)
     if isinstance(source, list):  # of several templates, each with a name

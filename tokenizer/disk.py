@@ -17,6 +17,28 @@ Value = TypeVar("Value")
 Json = dict[str, Any]
 
 PATIENCE = 60  # seconds, for the first bytes of a pipe
+SHIPPED = Path(__file__).parents[1] / "models" / "pretrained"  # the models that come with minigrad, with tokenizers
+
+
+def located(path: str | Path) -> Path:
+    """Return a path, or the folder of the shipped model of this name if there is no such file or folder.
+
+    `models.pretrained.find_run` is its twin for programs that need minigrad. Raises TokenizerError, listing the models,
+    for a single name that is neither.
+    """
+    name = Path(path).name
+    try:
+        is_here = bool(Path(path).stat())
+    except (OSError, ValueError) as error:  # what reads the path says what is wrong with any other
+        is_here = not isinstance(error, FileNotFoundError)
+    if str(path) != name or is_here:
+        return Path(path)
+    known = sorted(file.parent.name for file in SHIPPED.glob("*/tokenizer.json"))
+    if name not in known and not Path(name).suffix:
+        raise TokenizerError(
+            f"{name} is not a file or folder, nor a model that comes with minigrad ({', '.join(known)})."
+        )
+    return SHIPPED / name if name in known else Path(path)
 
 
 def write_file(path: Path, data: bytes) -> None:

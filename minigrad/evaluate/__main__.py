@@ -22,6 +22,7 @@ from minigrad.system.cache import tell_if_nothing_is_kept
 from minigrad.system.limits import check_limits
 from minigrad.system.terminal import phase, prepare_output, say
 from minigrad.training.folder.record import FILE, Record
+from models.pretrained import find_runs
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
     from minigrad.data.tokens.source import Spans
@@ -37,7 +38,9 @@ PROGRAM = "python -m minigrad.evaluate"
 class EvaluateConfig:
     """What to evaluate, on what, and how."""
 
-    run: str = option(REQUIRED, "a run folder, or a Hugging Face folder", positional=True, value="RUN")
+    run: str = option(
+        REQUIRED, "a run folder, a Hugging Face folder, or the name of a shipped model", positional=True, value="RUN"
+    )
     data: str | None = option(
         None,
         "the text: a file, a folder or a URL, all of it; of python-docs, python-source and shakespeare, and of the "
@@ -104,6 +107,7 @@ class EvaluatedText:
 def evaluate(config: EvaluateConfig) -> Evaluation:
     """Return the figures of a model on a text; raises InputError if the folder or the text cannot be used."""
     lengths = check_settings(config)
+    config = find_runs(config)
     record = Record.read(Path(config.run)) if (Path(config.run) / FILE).exists() else Record()
     hardware.prepare(config.threads)
     check_limits(hardware.threads())

@@ -128,7 +128,9 @@ class LoadSettings(Group):
 
     heading: ClassVar[str] = "model"
 
-    run: str = option(REQUIRED, "the run folder, or a Hugging Face folder", positional=True, value="RUN")
+    run: str = option(
+        REQUIRED, "a run folder, a Hugging Face folder, or the name of a shipped model", positional=True, value="RUN"
+    )
     draft: str | None = option(
         None,
         "a smaller model with the same tokenizer, which proposes tokens; the model checks several at a time, so texts "

@@ -21,6 +21,7 @@ from minigrad.system.cache import tell_if_nothing_is_kept
 from minigrad.system.limits import check_limits
 from minigrad.system.terminal import phase, prepare_output, say
 from minigrad.system.units import format_bytes, plural
+from models.pretrained import find_runs
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
     from minigrad.serving.served import Served
@@ -32,6 +33,7 @@ _BEGUN = 100  # connections that the system accepts before the server does
 def serve(config: ServeConfig) -> None:
     """Serve models until Ctrl-C or SIGTERM; raises InputError if a folder, an address or a setting cannot be used."""
     config.check()
+    config = find_runs(config)
     for package in ("starlette", "uvicorn"):
         if importlib.util.find_spec(package) is None:
             raise InputError(f"{package} is not installed; run: {sys.executable} -m pip install -e '.[serve]'")

@@ -20,7 +20,7 @@ class ModelSettings(Group):
 
     runs: tuple[str, ...] = option(
         REQUIRED,
-        "run folders, or Hugging Face folders; clients name a model by its folder",
+        "run folders, Hugging Face folders or names of shipped models; clients name a model by its folder",
         positional=True,
         value="RUN",
     )

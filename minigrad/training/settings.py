@@ -23,7 +23,9 @@ class ModelSettings(Group):
 
     model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2, vsla or wiola", value="NAME")
     size: str = option("auto", "auto, nano, micro, mini, small or published; auto: the best for the time", value="SIZE")
-    init: str | None = option(None, "start from the weights in a run folder, and its size", value="DIR", none_means="")
+    init: str | None = option(
+        None, "start from the weights of a run or a shipped model, and its size", value="RUN", none_means=""
+    )
     set: str | None = option(
         None, "change the model's config, as in rope_theta=1e6,tied_head=false", value="NAME=VALUE,...", none_means=""
     )
@@ -245,8 +247,8 @@ class TeachingSettings(Group):
     )
     teacher: str | None = option(
         None,
-        "with --objective distill: a run folder with the same tokenizer, whose distributions are learned",
-        value="DIR",
+        "with --objective distill: a run or a shipped model with the same tokenizer, whose distributions are learned",
+        value="RUN",
         none_means="",
     )
     teacher_share: float = option(0.5, "share of the teacher in the loss; the text has the rest", at_least=0, at_most=1)

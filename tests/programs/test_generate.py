@@ -186,7 +186,7 @@ def test_a_package_that_is_not_installed_is_named_with_the_way_out(capsys, monke
         raise ModuleNotFoundError("No module named 'numba'")
 
     monkeypatch.setattr(program, "generate", fail)
-    assert program.main(["run"]) == 1
+    assert program.main(["runs/run"]) == 1
     assert re.fullmatch(r"generate\.py: No module named 'numba'; .* -m pip install -e \.\n", capsys.readouterr().err)
 
 
@@ -199,7 +199,7 @@ def test_an_error_of_the_system_without_details_is_printed_as_it_is(capsys, monk
         raise OSError("cannot load library")
 
     monkeypatch.setattr(program, "generate", fail)
-    assert program.main(["run"]) == 1
+    assert program.main(["runs/run"]) == 1
     assert capsys.readouterr().err == "generate.py: cannot load library\n"
 
 
@@ -210,7 +210,7 @@ def test_a_bug_is_not_reported_as_bad_input(monkeypatch):
 
     monkeypatch.setattr(program, "generate", fail)
     with pytest.raises(ValueError, match="a bug"):
-        program.main(["run"])
+        program.main(["runs/run"])
 
 
 def test_interrupted_generation_ends_its_line(monkeypatch, capsys):
@@ -219,7 +219,7 @@ def test_interrupted_generation_ends_its_line(monkeypatch, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(program, "generate", interrupted)
-    assert program.main(["run"]) == 130
+    assert program.main(["runs/run"]) == 130
     assert capsys.readouterr().out == "to be\n"
 
 
@@ -251,7 +251,7 @@ def test_help_needs_neither_numpy_nor_numba():
 
 def test_control_characters_do_not_reach_the_terminal(monkeypatch, capsys):
     monkeypatch.setattr(program, "generate", lambda config: iter(["\x1b[31mred", " bell\x07", "\n"]))
-    program.main(["run"])
+    program.main(["runs/run"])
     assert capsys.readouterr().out == "\ufffd[31mred bell\ufffd\n"
 
 

@@ -19,6 +19,7 @@ from minigrad.options import REQUIRED, option
 from minigrad.system.files import check_new_file, reason, replacing
 from minigrad.system.terminal import prepare_output, say
 from minigrad.system.units import format_bytes
+from models.pretrained import find_runs
 
 PROGRAM = "python -m minigrad.formats.gguf"
 
@@ -29,7 +30,7 @@ _FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7}  # llama.cpp's numbers for the typ
 class GGUFConfig:
     """What to write."""
 
-    run: str = option(REQUIRED, "the run folder, or a Hugging Face folder", positional=True)
+    run: str = option(REQUIRED, "a run folder, a Hugging Face folder or a shipped model", positional=True, value="RUN")
     type: str = option("f16", "the type of the matrices: 32, 16 or 8.5 bits per element", choices=tuple(STORAGES))
     out: str | None = option(None, "the file to write", value="FILE", none_means="RUN/model-TYPE.gguf")
 
@@ -39,7 +40,7 @@ def export(config: GGUFConfig) -> Path:
 
     Raises InputError if something is there already or the folder cannot be used, RunError if writing fails.
     """
-    folder = Path(config.run)
+    folder = Path(find_runs(config).run)
     path = folder / f"model-{config.type}.gguf" if config.out is None else Path(config.out)
     network = read_network(folder)
     check_new_file(path)

@@ -1,0 +1,175 @@
+"""Train the models that come with minigrad, and write their folders in models/pretrained, each with a card.
+
+    python benchmarks/pretrained.py vidya-v2-nano                             # train in runs/, then write the folder
+    python benchmarks/pretrained.py vidya-v2-nano --run DIR --commit 3253000  # write it from a run that has ended
+
+The card has its figures from the minigrad.json of the run, and from evaluating the files as they are shipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+from record import commit
+
+import models
+import tokenizer
+from minigrad.evaluate.__main__ import EvaluateConfig, evaluate
+from minigrad.formats.huggingface import write_folder
+from minigrad.generation.decoding import document, stream
+from minigrad.generation.settings import Sampling
+from minigrad.quantised import quantise
+from minigrad.system.units import format_bytes
+from minigrad.training.folder.record import Record
+from models.pretrained import FOLDER
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "benchmarks" / "pretrained.txt"
+"""A text that was written for this: no package holds it, so its score is the same with every version of Python."""
+
+PROMPTS = ("The list type", "Return a new array")
+
+
+class Recipe(NamedTuple):
+    """How a model is trained and stored, and what its card says of other seeds."""
+
+    flags: str  # of train.py
+    format: str  # of the weights; from float16 a model can be trained on
+    spread: str
+
+    @property
+    def command(self) -> str:
+        """The command that trains it."""
+        return f"python train.py {self.flags}"
+
+
+RECIPES = {
+    "vidya-v2-nano": Recipe(
+        "--size nano --steps 6874 --test --threads 1",
+        "float16",
+        "Three other runs of ten minutes, with seeds 0, 1 and 2 on two threads, ended at 1.394, 1.367 and 1.358 on\n"
+        "the validation text, and at 1.420, 1.396 and 1.391 on the test text.",
+    ),
+    "vidya-v2-micro": Recipe("--size micro --steps 5700 --test --threads 1", "int8", "It is the only run of its kind."),
+}
+
+
+def train(name: str) -> Path:
+    """Train a model as its recipe says, and return its run folder."""
+    run = ROOT / "runs" / name
+    subprocess.run([sys.executable, "train.py", *shlex.split(RECIPES[name].flags), "--out", run], cwd=ROOT, check=True)
+    return run
+
+
+def store(name: str, run: Path) -> Path:
+    """Write the files of a model from those of its run, and return their folder."""
+    recipe, folder, model = RECIPES[name], FOLDER / name, models.load(run)
+    if recipe.format == "float16":
+        weights = {name: array.astype(np.float16) for name, array in model.state_dict().items()}
+        write_folder(folder, model.config.published() | {"torch_dtype": "float16"}, weights)
+    else:
+        quantise(model, recipe.format)
+        model.save(folder)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(run / file, folder / file)
+    record = Record.read(run)
+    record.result["command"] = recipe.command
+    record.write(folder)
+    return folder
+
+
+def score(folder: Path, split: str = "validation", data: Path | None = None) -> float:
+    """Return the bits per byte of the files of a model, on a part of its text or on all of `data`."""
+    asked = EvaluateConfig(run=str(folder), split=split, data=None if data is None else str(data))
+    return evaluate(asked).whole.bits_per_byte
+
+
+def continued(folder: Path, prompt: str) -> str:
+    """Return a prompt with what the model writes after it, with the settings of generate.py."""
+    model, tok = models.load(folder), tokenizer.load(folder)
+    written = stream(model, document(tok, prompt), Sampling(tokens=80), tokenizer=tok)
+    return prompt + "".join(token.text for token in written)
+
+
+def card(name: str, folder: Path, commit: str) -> str:
+    """Return the card of a model as Markdown."""
+    recipe, record, model = RECIPES[name], Record.read(folder), models.load(folder)
+    result, versions = record.result, record.versions
+    rows = (("validation", "bits_per_byte"), ("test", "test_bits_per_byte"))
+    table = "\n".join(f"| {part} | {result[key]:.3f} | {score(folder, part):.3f} |" for part, key in rows)
+    texts = "\n\n---\n\n".join(continued(folder, each) for each in PROMPTS)
+    libraries = f"NumPy {versions['numpy']} and Numba {versions['numba']}"
+    size, context = format_bytes((folder / "model.safetensors").stat().st_size), model.config.context_length
+    return f"""# {name}
+
+A language model of {record.parameters:,} parameters ({record.family} {record.size}), trained with minigrad.
+It continues text in the style of the documentation of Python and its libraries for arrays.
+
+    python generate.py {name} --prompt "{PROMPTS[0]}"
+
+## What it learned from
+
+The documentation and docstrings of Python {versions["python"]}, the docstrings of {libraries}, and comments in the
+source of all three (`--data python-docs`). Their licences: Python, PSF License 2; NumPy, BSD 3-Clause; Numba, BSD
+2-Clause. The weights have the licence of minigrad, MIT.
+
+## How it was trained
+
+    {recipe.command}
+
+Commit {commit}, Python {versions["python"]}, {libraries}, seed {record.seed},
+{result["steps"]:,} steps, {result["tokens"]:,} tokens, begun on {record.started[:10]}.
+Machine: {record.hardware}; {record.arithmetic}.
+`python benchmarks/pretrained.py {name}` trains it again and writes this folder.
+The weights are stored as {recipe.format}, {size}.
+
+## How well it predicts
+
+In bits per byte; lower is better. `xz -9e` needs {result["xz_bits_per_byte"]:.2f} for the same validation text.
+
+| text | at the end of the run | these files |
+|---|--:|--:|
+{table}
+
+Score on benchmarks/pretrained.txt: {score(folder, data=PAGE):.4f} bits per byte, by which a test checks these files.
+{recipe.spread}
+
+## What it cannot do
+
+It is not an assistant, and was never taught a conversation. It knows nothing: what it writes looks like documentation,
+and is mostly wrong. It reads at most {context} tokens, has seen little but English and Python, and repeats itself.
+
+## What it writes
+
+With the settings that generate.py has by default:
+
+```text
+{texts}
+```
+"""
+
+
+def main() -> None:
+    """Train a model, or take a run that has ended, and write its folder and its card."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("name", choices=RECIPES)
+    parser.add_argument("--run", type=Path, help="the folder of a run that has ended")
+    parser.add_argument("--commit", help="the commit that trained it (default: the present one)")
+    asked = parser.parse_args()
+    folder = store(asked.name, asked.run or train(asked.name))
+    text = card(asked.name, folder, asked.commit or commit())
+    (folder / "README.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
