@@ -11,7 +11,7 @@ PACKAGES = ("minigrad", "models", "tokenizer")
 FILES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
 PROGRAMS = [ROOT / "train.py", ROOT / "generate.py"]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-BENCHMARKS = sorted((ROOT / "benchmarks").glob("*.py"))
+BENCHMARKS = sorted((ROOT / "benchmarks").rglob("*.py"))
 DOCS = sorted((ROOT / "docs").rglob("*.py"))  # programs of the pages, and what builds them
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 

@@ -1,0 +1,115 @@
+"""What must hold of the runs of a study before they may be compared; each failure is one sentence."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from benchmarks.evaluation.study import Study
+from minigrad.errors import InputError
+
+Result = dict[str, Any]
+"""What a finished run leaves: see `one_run.make`."""
+
+_SAME = ("code", "versions")
+_CUT = ("context", "batch", "accumulate", "documents")  # a run that reads other pieces has another order
+
+
+def check(study: Study, results: Sequence[Result]) -> None:
+    """Raise InputError if runs are not comparable."""
+    if found := list(problems(study, results)):
+        raise InputError(f"{study.path.name}: the runs cannot be compared. " + "; ".join(found))
+
+
+def problems(study: Study, results: Sequence[Result]) -> Iterator[str]:
+    """Yield a sentence for everything that makes runs incomparable."""
+    for name in _SAME:
+        if len({str(each[name]) for each in results}) > 1:
+            of = ", ".join(sorted({str(each[name]) for each in results}))
+            yield f"they were made with more than one {name} ({of})"
+    for each in results:
+        yield from _of_one(study, each)
+    by_comparison = defaultdict(list)
+    for each in results:
+        job = each["job"]
+        by_comparison[job["tunes"], job["corpus"], job["kind"], job["amount"]].append(each)
+    for rows in by_comparison.values():
+        yield from _of_all(study, rows)
+
+
+def _of_one(study: Study, result: Result) -> Iterator[str]:
+    """Yield what is wrong with a run by itself."""
+    job, used = result["job"], result["settings"]
+    if result["study"] != study.digest():
+        yield f"{_called(result)} was made for another version of the study file"
+    if used.get("seed", 0) != job["seed"]:
+        yield f"{_called(result)} was trained with the seed {used.get('seed', 0)}"
+    if job["rate"] is not None and used["lr"] != job["rate"]:
+        yield f"{_called(result)} was trained with the learning rate {used['lr']:g}, and {job['rate']:g} was chosen"
+    if job["kind"] == "tokens" and not 0 <= result["tokens"] - job["amount"] < 0.01 * job["amount"] + 65_536:
+        yield f"{_called(result)} read {result['tokens']:,} tokens of {job['amount']:,}"
+    if job["kind"] == "seconds" and abs(result["seconds"] / job["amount"] - 1) > 0.1:
+        yield f"{_called(result)} took {result['seconds']:.0f} seconds of {job['amount']}"
+
+
+def _of_all(study: Study, rows: Sequence[Result]) -> Iterator[str]:
+    """Yield what is wrong between the runs of one text and one length."""
+    yield from _unequal_parameters(study, rows)
+    yield from _unpaired(study, rows)
+    for length in map(str, study.judged):
+        sizes = {tuple(row[0] for row in each["documents"][length]): each for each in rows}
+        if len(sizes) > 1:
+            first, other, *_ = sizes.values()
+            yield f"{_called(first)} and {_called(other)} were judged on different documents"
+        counts = {(each["text"], tuple(row[1] for row in each["documents"][length])): each for each in rows}
+        if len(counts) > len({each["text"] for each in rows}):
+            yield "documents have other numbers of tokens, though the tokenizer is the same"
+    if rows[0]["job"]["kind"] == "seconds" and len({each["hardware"] for each in rows}) > 1:
+        yield "runs of equal seconds were made on different machines"
+
+
+def _unequal_parameters(study: Study, rows: Sequence[Result]) -> Iterator[str]:
+    control = next((each["parameters"] for each in rows if each["job"]["arm"] == study.control), None)
+    for name, count in sorted({(each["job"]["arm"], each["parameters"]) for each in rows}):
+        if control and not study.named(name).unequal_parameters and abs(count / control - 1) > study.parameters_within:
+            more = f"{100 * (count / control - 1):+.1f}%, and {100 * study.parameters_within:g}% are allowed"
+            yield (
+                f"the arm {name!r} has {count:,} parameters, the control {control:,}: {more}. Change its widths, or "
+                "say why in unequal_parameters"
+            )
+
+
+def _unpaired(study: Study, rows: Sequence[Result]) -> Iterator[str]:
+    """Yield the runs of one seed that read another text, or other pieces or another order of it."""
+    orders = defaultdict[str, set[int]](set)
+    seeds = defaultdict[int, list[Result]](list)
+    twice = set[tuple[Any, ...]]()
+    for each in rows:
+        job = each["job"]
+        orders[each["order"]].add(job["seed"])
+        if (key := (job["arm"], job["seed"], job["rate"] if job["tunes"] else None)) in twice:
+            yield f"there are two runs of {_called(each)}"
+        twice.add(key)
+        if not study.named(job["arm"]).own_order:
+            seeds[job["seed"]].append(each)
+    for several in orders.values():
+        if len(several) > 1:
+            yield f"runs with the seeds {sorted(several)} read the same tokens in the same order: they are not several"
+    for seed, paired in seeds.items():
+        cuts = {(each["text"], *(each["settings"].get(name) for name in _CUT)): each for each in paired}
+        if len(cuts) > 1:
+            first, other, *_ = cuts.values()
+            yield (
+                f"with seed {seed}, {_called(first)} and {_called(other)} read other pieces of text. If the arm is "
+                "about that, say why in own_order"
+            )
+        elif len({each["order"] for each in paired}) > 1:
+            first, other, *_ = {each["order"]: each for each in paired}.values()
+            yield f"with seed {seed}, {_called(first)} and {_called(other)} read the text in another order"
+
+
+def _called(result: Result) -> str:
+    job = result["job"]
+    rate = f", learning rate {job['rate']:g}" if job["tunes"] else ""
+    return f"{job['arm']!r} (seed {job['seed']}{rate})"

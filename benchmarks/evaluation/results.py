@@ -1,0 +1,97 @@
+"""The finished runs of a study, and the learning rates that were chosen by them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.evaluation.checks import Result, check
+from benchmarks.evaluation.one_run import FAILED, read_result
+from benchmarks.evaluation.study import Comparison, Job, Study
+from minigrad.errors import InputError
+from minigrad.evaluate.losses import bits_per_byte
+from minigrad.formats.json_files import read_json
+
+
+class Results(NamedTuple):
+    """The results of finished runs, and the jobs of runs that failed, each with the reason."""
+
+    finished: list[Result]
+    failed: list[tuple[Job, str]]
+
+    def of(self, comparison: Comparison, arm: str) -> dict[int, Result]:
+        """Return the runs of an arm by seed."""
+        rows = (each for each in self.finished if each["job"]["arm"] == arm)
+        return {each["job"]["seed"]: each for each in rows if comparison.has(Job(**each["job"]))}
+
+    def tuned(self, arm: str, corpus: str) -> dict[float, list[float]]:
+        """Return the scores of an arm by learning rate; a run that failed has infinity."""
+        found = defaultdict[float, list[float]](list)
+        for each in self.finished:
+            job = each["job"]
+            if job["tunes"] and (job["arm"], job["corpus"]) == (arm, corpus):
+                found[job["rate"]].append(score(each))
+        for job, _ in self.failed:
+            if job.tunes and (job.arm, job.corpus) == (arm, corpus):
+                found[job.rate or 0.0].append(math.inf)
+        return dict(found)
+
+
+def read(study: Study, folder: Path) -> Results:
+    """Return the runs of a study that are finished or failed; raises InputError if they are not comparable."""
+    found = Results([], [])
+    for place in sorted(folder.glob("*/*/*/seed-*")):
+        if not place.is_dir():
+            continue
+        if (result := read_result(place)) is not None:
+            found.finished.append(result)
+        elif (place / FAILED).exists():
+            failure = read_json(place / FAILED)
+            found.failed.append((Job(**failure["job"]), failure["reason"]))
+    check(study, found.finished)
+    return found
+
+
+def score(result: Result, length: int | None = None, part: str = "documents") -> float:
+    """Return the bits per byte of a run, by default on sequences of the first length that is judged."""
+    rows = result[part]
+    documents = rows[str(length)] if length else next(iter(rows.values()))
+    return bits_per_byte(sum(row[2] for row in documents), sum(row[0] for row in documents))
+
+
+def chosen_rate(study: Study, results: Results, arm: str, corpus: str) -> float | None:
+    """Return the learning rate with the best mean score; None while runs are missing that choose it."""
+    tuning, found = study.tuning, results.tuned(arm, corpus)
+    if tuning is None or sum(map(len, found.values())) < len(study.named(arm).rates or tuning.rates) * tuning.seeds:
+        return None
+    return min(found, key=lambda rate: sum(found[rate]) / len(found[rate]))
+
+
+def write_table(path: Path, results: Results) -> None:
+    """Write all results as one compressed file, a line of JSON each, which `read_table` reads."""
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        for each in results.finished:
+            file.write(json.dumps(each, separators=(",", ":")) + "\n")
+        for job, reason in results.failed:
+            file.write(json.dumps({"failed": vars(job), "reason": reason}) + "\n")
+
+
+def read_table(path: Path, study: Study) -> Results:
+    """Return the results in a compressed file; raises InputError if they are not comparable, or not of this study."""
+    found = Results([], [])
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            lines: list[dict[str, Any]] = [json.loads(line) for line in file]
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} holds no results: {error}") from None
+    for line in lines:
+        if "failed" in line:
+            found.failed.append((Job(**line["failed"]), line["reason"]))
+        else:
+            found.finished.append(line)
+    check(study, found.finished)
+    return found

@@ -1,0 +1,223 @@
+"""A study: a question, the arms that are compared, and how they are trained and judged, in a TOML file.
+
+The file is written, and committed, before the first run. Then nobody can choose the arms, the margin or the number of
+seeds by the results. `docs/judging.md` explains the entries, and `benchmarks/evaluation/studies` has examples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from minigrad.cli.parser import Parser
+from minigrad.errors import InputError
+from minigrad.formats.typed import read_dataclass
+from minigrad.options import unknown
+from minigrad.training.settings import TrainConfig
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TUNED_FROM = 1_000
+"""The first seed of the runs that choose a learning rate: others than those that are compared."""
+
+_OWN = ("data", "out", "resume", "seed", "steps", "tokens", "minutes", "threads", "test", "plan")
+_OWN_ENTRIES = {"seed": "seeds", "data": "corpora", "minutes": "seconds", "steps": "tokens", "tokens": "tokens"}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One of the things that are compared: flags of train.py and, where these are not enough, a class of models."""
+
+    name: str
+    flags: str = ""
+    model: str = ""  # FILE.py:CLASS, from the folder of the study: takes the place of the class of the family
+    attributes: dict[str, Any] = field(default_factory=dict)  # of that class, for this arm
+    seeds: int = 0  # 0: as many as the study says
+    rates: list[float] = field(default_factory=list)  # learning rates to choose from, where not those of the study
+    leaks: bool = False  # a positive control, which sees later tokens on purpose
+    unequal_parameters: str = ""  # why it may have other parameters than the control
+    own_order: str = ""  # why it reads the text in another order, or in other pieces
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The runs that choose the learning rate of each arm."""
+
+    rates: list[float]
+    tokens: int
+    seeds: int = 2
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: its arm, its seed, and what the arm is trained on, how long, and how fast."""
+
+    arm: str
+    seed: int
+    corpus: str
+    kind: str  # of the budget: tokens, or seconds of processor time
+    amount: int
+    rate: float | None  # None: that of the flags, or the one that train.py chooses
+    tunes: bool = False
+
+    @property
+    def place(self) -> Path:
+        """The folder of the run in the folder of the study."""
+        rate = "" if self.rate is None else f"-lr-{self.rate:g}"
+        corpus = f"{_slug(self.corpus)}-{hashlib.blake2b(self.corpus.encode(), digest_size=2).hexdigest()}"
+        kind = f"{'tuning-' if self.tunes else ''}{self.amount}-{self.kind}{rate}"
+        return Path(_slug(self.arm), corpus, kind, f"seed-{self.seed}")
+
+
+class Comparison(NamedTuple):
+    """Runs that are comparable: of one text and one length."""
+
+    corpus: str
+    kind: str
+    amount: int
+
+    def has(self, job: Job) -> bool:
+        """Whether a run is one of these."""
+        return (job.corpus, job.kind, job.amount) == tuple(self) and not job.tunes
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is asked, and how it is answered."""
+
+    question: str
+    control: str  # the arm that all others are compared with
+    arm: list[Arm]
+    margin: float  # in bits per byte: a difference within it is taken for none
+    hours: float  # of one processor core, as estimated before
+    seeds: int = 4
+    flags: str = ""  # of every arm
+    corpora: list[str] = field(default_factory=lambda: ["python-docs"])
+    tokens: list[int] = field(default_factory=list)  # lengths of the runs in tokens,
+    seconds: list[int] = field(default_factory=list)  # and in seconds of processor time
+    judged: list[int] = field(default_factory=lambda: [256])  # lengths of the sequences on which a model is judged
+    parameters_within: float = 0.01  # of those of the control
+    tuning: Tuning | None = None
+    path: Path = Path()
+
+    @classmethod
+    def read(cls, path: Path) -> Study:
+        """Return the study in a file; raises InputError for one that cannot be used."""
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise InputError(f"{path} is not a study: {error}") from None
+        try:
+            study = replace(read_dataclass(cls, content), path=path.resolve())
+            study.check()
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+        return study
+
+    def check(self) -> None:
+        """Raise InputError for a study that could not be made, or would not answer its question."""
+        names = [each.name for each in self.arm]
+        if self.control not in names:
+            raise unknown("control", self.control, names)
+        for name in {_slug(each) for each in names}:
+            if sum(_slug(each) == name for each in names) > 1:
+                raise InputError(f"two arms are called {name!r}; each needs a name of its own")
+        if not (self.tokens or self.seconds) or not self.corpora or not self.judged:
+            raise InputError("a study needs the lengths of its runs (tokens or seconds), corpora and judged lengths")
+        if self.margin <= 0 or self.seeds < 2:
+            raise InputError("a study needs a margin above 0 and at least 2 seeds")
+        for each in self.arm:
+            self.config(each)
+            if each.model and not _MODEL.fullmatch(each.model):
+                raise InputError(f"the model of {each.name!r} is {each.model!r}; expected FILE.py:CLASS")
+            if each.model and not self.file_of(each).is_file():
+                raise InputError(f"the model of {each.name!r} is in {self.file_of(each)}, which does not exist")
+
+    def config(self, arm: Arm) -> TrainConfig:
+        """Return the settings of an arm without those of a single run."""
+        words = shlex.split(f"{self.flags} {arm.flags}")
+        config, given = Parser(TrainConfig, prog="train.py", description="").read(words)
+        if own := given & {*_OWN, *(["lr"] if self.tuning else [])}:
+            entry = _OWN_ENTRIES.get(name := min(own))
+            better = f"give {entry}" if entry else "leave it out"
+            raise InputError(f"the flags of {arm.name!r} have --{name}, which the study itself sets: {better}")
+        return config
+
+    def file_of(self, arm: Arm) -> Path:
+        """Return the file with the class of an arm."""
+        return self.path.parent / arm.model.rpartition(":")[0]
+
+    def named(self, name: str) -> Arm:
+        """Return the arm of that name."""
+        return next(each for each in self.arm if each.name == name)
+
+    def seeds_of(self, arm: Arm) -> range:
+        """Return the seeds of an arm."""
+        return range(arm.seeds or self.seeds)
+
+    def comparisons(self) -> list[Comparison]:
+        """Return what is compared: each corpus with each length."""
+        lengths = [*(("tokens", each) for each in self.tokens), *(("seconds", each) for each in self.seconds)]
+        return [Comparison(corpus, *length) for corpus in self.corpora for length in lengths]
+
+    def tuning_jobs(self) -> list[Job]:
+        """Return the runs that choose learning rates, one seed of all arms after the other."""
+        if self.tuning is None:
+            return []
+        return [
+            Job(arm.name, TUNED_FROM + seed, corpus, "tokens", self.tuning.tokens, rate, tunes=True)
+            for corpus in self.corpora
+            for seed in range(self.tuning.seeds)
+            for arm in self.arm
+            for rate in arm.rates or self.tuning.rates
+        ]
+
+    def jobs(self, comparison: Comparison) -> Iterator[tuple[Arm, int]]:
+        """Yield the arms and seeds of a comparison, one seed of all arms after the other."""
+        for seed in range(max(len(self.seeds_of(arm)) for arm in self.arm)):
+            yield from ((arm, seed) for arm in self.arm if seed in self.seeds_of(arm))
+
+    def count(self) -> int:
+        """Return the number of runs."""
+        each = sum(len(self.seeds_of(arm)) for arm in self.arm)
+        return len(self.tuning_jobs()) + len(self.comparisons()) * each
+
+    def digest(self) -> str:
+        """Return a hash of the file."""
+        return hashlib.blake2b(self.path.read_bytes(), digest_size=8).hexdigest()
+
+    def commit(self) -> str:
+        """Return the commit that holds the study as it is, or why there is none."""
+
+        def git(*words: str) -> str:
+            return subprocess.run(
+                ["git", *words, "--", self.path.name], cwd=self.path.parent, capture_output=True, text=True, check=False
+            ).stdout.strip()
+
+        found = git("log", "-1", "--format=%h %cI")
+        return "not committed" if not found or git("status", "--porcelain") else found
+
+
+_MODEL = re.compile(r"[^:]+\.py:[A-Za-z_]\w*")
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^\w.]+", "-", name).strip("-")[:60]
+
+
+def code_digest(study: Study) -> str:
+    """Return a hash of the code that a run depends on: the library, the models, and this folder's part in it."""
+    folders = [ROOT / name for name in ("minigrad", "models", "tokenizer")]
+    files = {file for folder in folders for file in folder.rglob("*.py")} | {ROOT / "train.py"}
+    files |= {Path(__file__).parent / f"{name}.py" for name in ("causality", "judge", "one_run")}
+    files |= {study.file_of(arm).resolve() for arm in study.arm if arm.model}
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(files):
+        digest.update(file.name.encode() + b"\0" + hashlib.blake2b(file.read_bytes()).digest())
+    return digest.hexdigest()

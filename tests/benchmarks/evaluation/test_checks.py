@@ -1,0 +1,72 @@
+"""A wrong arm that is put in on purpose is caught before anything is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.evaluation.checks import check, problems
+from minigrad.errors import InputError
+from tests.benchmarks.evaluation.synthetic import TEXT, result, results, study
+
+Wrong = Callable[[dict[str, Any]], object]
+
+
+def shorter(row: dict[str, Any]) -> None:
+    row["documents"] = {length: rows[:-1] for length, rows in row["documents"].items()}
+
+
+def more_tokens(row: dict[str, Any]) -> None:
+    row["documents"] = {length: [[r[0], r[1] + 1, *r[2:]] for r in rows] for length, rows in row["documents"].items()}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda row: row.update(code="def"), r"more than one code \(abc, def\)"),
+        (lambda row: row.update(versions={"python": "3.12"}), "more than one versions"),
+        (lambda row: row.update(study="other"), "made for another version of the study file"),
+        (lambda row: row.update(parameters=1_011_000), r"'equal' has 1,011,000 .*1,000,000: \+1\.1%, and 1% are"),
+        (lambda row: row["settings"].update(seed=4), r"'equal' \(seed 3\) was trained with the seed 4"),
+        (lambda row: row.update(order="order of 4"), r"seeds \[3, 4\] read the same tokens"),
+        (lambda row: row.update(order="shuffled"), "with seed 3, .* read the text in another order"),
+        (lambda row: row["settings"].update(context=128), "with seed 3, .* read other pieces of text"),
+        (lambda row: row.update(text="another"), "with seed 3, .* read other pieces of text"),
+        (lambda row: row["job"].update(seed=2), r"there are two runs of 'equal' \(seed 2\)"),
+        (lambda row: row["job"].update(rate=0.01), "learning rate 0.006, and 0.01 was chosen"),
+        (lambda row: row.update(tokens=2_000_000), "read 2,000,000 tokens of 1,000,000"),
+        (shorter, "judged on different documents"),
+        (more_tokens, "documents have other numbers of tokens"),
+    ],
+)
+def test_what_is_wrong_with_one_run_is_said(tmp_path: Path, spoil: Wrong, said: str) -> None:
+    made = study(tmp_path)
+    rows = results(made)
+    check(made, rows)
+    (row,) = (each for each in rows if (each["job"]["arm"], each["job"]["seed"]) == ("equal", 3))
+    spoil(row)
+    with pytest.raises(InputError, match=said):
+        check(made, rows)
+
+
+def test_an_arm_may_differ_on_purpose_if_the_study_says_why(tmp_path: Path) -> None:
+    allowed = 'name = "equal"\nunequal_parameters = "wider"\nown_order = "longer pieces"\n'
+    made = study(tmp_path, TEXT.replace('name = "equal"\n', allowed))
+    odd = result(made, "equal", 0, parameters=2_000_000, text="another", order="own")
+    assert not list(problems(made, [result(made, "control", 0), odd]))
+
+
+def test_runs_of_equal_seconds_are_of_one_machine_and_as_long(tmp_path: Path) -> None:
+    made = study(tmp_path, TEXT.replace("tokens = [1_000_000]", "seconds = [100]"))
+    rows = results(made)
+    for each in rows:
+        each["job"].update(kind="seconds", amount=100)
+    check(made, rows)
+    rows[0]["hardware"] = "another"
+    rows[1]["seconds"] = 150.0
+    found = " ".join(problems(made, rows))
+    assert "different machines" in found
+    assert "took 150 seconds of 100" in found

@@ -1,0 +1,85 @@
+"""A report says of arms whose truth is known what is true, and no more than the number of pairs carries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.evaluation import report
+from benchmarks.evaluation.report import Table, blocks, compare, differences, html_page, markdown, paired, plan
+from benchmarks.evaluation.results import Results, read_table, write_table
+from benchmarks.evaluation.study import Job
+from minigrad.errors import InputError
+from tests.benchmarks.evaluation.synthetic import TEXT, result, results, study
+
+
+def verdicts(tmp_path: Path, seeds: int) -> dict[str, str]:
+    made = study(tmp_path, TEXT.replace("seeds = 8", f"seeds = {seeds}"))
+    compared = compare(made, Results(results(made), []), made.comparisons()[0], 256, "documents")
+    return {row[0]: row[-1] for row in differences(made, compared).rows}
+
+
+def test_the_verdicts_are_the_truth(tmp_path: Path) -> None:
+    expected = {"control": "the control", "equal": "no difference beyond 0.01", "better": "better"}
+    assert verdicts(tmp_path, 8) == expected | {"leaky": "leaks, on purpose"}
+    few = verdicts(tmp_path, 4)
+    assert few["better"] == "better"
+    assert few["equal"].startswith("open")
+
+
+def test_pairs_are_made_by_seed_and_share_their_luck(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    rows = [result(made, "better", seed) for seed in (2, 0, 1)]
+    control = {seed: result(made, "control", seed) for seed in (0, 1, 2, 5)}
+    bits, sizes = paired({each["job"]["seed"]: each for each in rows}, control, 64, "documents")
+    scores = bits.sum(1) / sizes.sum()
+    assert scores == pytest.approx([-0.05] * 3, abs=0.015)
+    other = {seed: control[5 - seed] for seed in (0, 5)}
+    unpaired, _ = paired({seed: result(made, "better", seed) for seed in (0, 5)}, other, 64, "documents")
+    assert np.ptp(unpaired.sum(1)) > 2 * np.ptp(bits.sum(1))  # a swapped seed is no pair
+    control[1]["documents"]["64"][0][0] += 1
+    with pytest.raises(InputError, match="cannot be paired"):
+        paired({1: rows[2]}, control, 64, "documents")
+
+
+def test_a_report_has_all_parts_and_says_when_runs_are_missing(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    rows = results(made)
+    failed = [(Job("equal", 9, "python-docs", "tokens", 1_000_000, None), "it diverged")]
+    parts = list(blocks(made, Results(rows[:-1], failed), {}))
+    text = markdown(parts)
+    assert "Incomplete" not in text
+    assert "31 of 32 runs finished, 1 failed" in text
+    assert "| equal/python-docs" in text
+    assert "it diverged |" in text
+    assert "Incomplete: 30 of 32" in markdown(list(blocks(made, Results(rows[:-2], []), {})))
+    assert "Standard deviation of seeds, in bits per byte: 0.0" in text
+    assert "sequences of 64 tokens" in text
+    page = html_page(parts)
+    assert page.count("<svg") == 3
+    assert "a margin of 0.01" in page
+    assert all(len(row) == len(each.head) for each in parts if isinstance(each, Table) for row in each.rows)
+    assert "32 runs, about 1 hours of one core" in plan(made)
+
+
+def test_a_compressed_table_gives_the_same_report(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    found = Results(results(made), [(Job("equal", 9, "python-docs", "tokens", 1_000_000, None), "it diverged")])
+    write_table(tmp_path / "table.gz", found)
+    assert read_table(tmp_path / "table.gz", made) == found
+    (tmp_path / "broken.gz").write_bytes(b"no")
+    with pytest.raises(InputError, match="holds no results"):
+        read_table(tmp_path / "broken.gz", made)
+
+
+def test_test_figures_are_shown_once_all_runs_have_them(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    rows = results(made)
+    for each in rows:
+        each["test"] = each["documents"]
+    assert "test text" in markdown(list(blocks(made, Results(rows, []), {})))
+    del rows[0]["test"]
+    assert "test text" not in markdown(list(blocks(made, Results(rows, []), {})))
+    assert report.LEAST_PAIRS == 8

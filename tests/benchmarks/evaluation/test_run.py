@@ -1,0 +1,141 @@
+"""A study continues after kill -9 to the same results, and refuses code or a study that has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.evaluation import one_run, run
+from benchmarks.evaluation.one_run import RESULT, make, read_result
+from benchmarks.evaluation.results import Results, chosen_rate, read
+from benchmarks.evaluation.run import Runner
+from benchmarks.evaluation.study import ROOT, Job, Study
+from minigrad.errors import InputError
+from tests.benchmarks.evaluation import synthetic
+from tests.killed_runs import Killed, kill, stop
+from tests.small_runs import quick_runs, write_text
+
+STUDY = """
+question = "Does a toy learn more with shifted keys?"
+control = "plain"
+margin = 0.1
+hours = 0.01
+seeds = 2
+flags = "--size nano --vocab 300 --batch 2 --context 16 --save-every 5 --eval-every 10"
+corpora = ["{text}"]
+tokens = [480]
+judged = [16]
+
+[[arm]]
+name = "plain"
+flags = "--set key_shift=false"
+
+[[arm]]
+name = "shifted"
+flags = "--set key_shift=true"
+"""
+TIMES = ("date", "seconds")
+
+
+def toy(folder: Path, lines: int = 600) -> Study:
+    text = write_text(folder / "text.txt", lines=lines)
+    path = folder / "toy.toml"
+    path.write_text(STUDY.format(text=text), encoding="utf-8")
+    return Study.read(path)
+
+
+def timeless(found: dict[str, Any] | None) -> dict[str, Any]:
+    assert found is not None
+    return {name: value for name, value in found.items() if name not in TIMES}
+
+
+def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = toy(tmp_path)
+    job = Job("shifted", 0, study.corpora[0], "tokens", 480, 0.004)
+    places = [tmp_path / name / "run" for name in ("whole", "killed")]
+    with quick_runs():
+        make(study, job, places[0])
+        stop(monkeypatch, 8, kill)
+        with pytest.raises(Killed):
+            make(study, job, places[1])
+        assert read_result(places[1]) is None
+        make(study, job, places[1])
+        one_run.open_test(study, job, places[0])
+    whole, killed = (timeless(read_result(place)) for place in places)
+    assert whole.keys() - killed.keys() == {"test"}
+    assert killed == {name: whole[name] for name in killed}
+    assert whole["settings"]["lr"] == 0.004
+    assert whole["tokens"] >= 480
+    assert not (places[1] / "checkpoints").exists()
+    rows = whole["documents"]["16"]
+    assert sum(row[1] for row in rows) > 100
+    assert sum(row[2] for row in whole["test"]["16"]) > 0
+
+
+def test_other_code_or_another_study_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = toy(tmp_path)
+    runner = Runner(study, tmp_path, 1)
+    runner.begin()
+    runner.begin()
+    monkeypatch.setattr(run, "code_digest", lambda study: "other")
+    with pytest.raises(InputError, match=r"began with the code as it was at commit \w+ .*now it is another \(other\)"):
+        runner.begin()
+    monkeypatch.undo()
+    study.path.write_text(study.path.read_text(encoding="utf-8") + "# later\n", encoding="utf-8")
+    with pytest.raises(InputError, match="began with the file"):
+        runner.begin()
+
+
+def test_rates_are_chosen_before_an_arm_is_compared_and_the_test_is_opened_last(tmp_path: Path) -> None:
+    tuned = synthetic.TEXT + "\n[tuning]\nrates = [0.003, 0.006]\ntokens = 1_000\nseeds = 1\n"
+    study = synthetic.study(tmp_path, tuned)
+    runner, found = Runner(study, tmp_path, 2), Results([], [])
+    for rate, score in ((0.003, 0.0), (0.006, -0.2)):
+        assert chosen_rate(study, found, "control", "python-docs") is None
+        job = Job("control", 1_000, "python-docs", "tokens", 1_000, rate, tunes=True)
+        row = synthetic.result(study, "control", 1_000)
+        for each in row["documents"]["64"]:
+            each[2] += score * each[0]
+        found.finished.append(row | {"job": vars(job).copy()})
+    assert chosen_rate(study, found, "control", "python-docs") == 0.006
+    wanted = [job for job in runner.wanted(found) if not job.tunes]
+    assert {(job.arm, job.rate) for job in wanted} == {("control", 0.006)}
+    assert runner.next_job(found) == Job("equal", 1_000, "python-docs", "tokens", 1_000, 0.003, tunes=True)
+    with pytest.raises(InputError, match="38 of 40 runs are not finished; the test is read once"):
+        runner.open_test(found)
+
+
+def command(study: Study, out: Path, *words: str) -> list[str]:
+    script = str(ROOT / "benchmarks/evaluation/run.py")
+    return [sys.executable, script, str(study.path), "--out", str(out), "--jobs", "2", *words]
+
+
+@pytest.mark.machines
+def test_kill_9_of_all_processes_changes_no_result(tmp_path: Path) -> None:
+    study, outs = toy(tmp_path, 1_500), [tmp_path / "whole", tmp_path / "killed"]
+    subprocess.run(command(study, outs[0]), check=True, capture_output=True)
+    process = subprocess.Popen(command(study, outs[1]), start_new_session=True)
+    while not list(outs[1].glob("*/*/*/*/checkpoints/*")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = len(list(outs[1].glob(f"*/*/*/*/{RESULT}")))
+    assert done < study.count()
+    said = subprocess.run(command(study, outs[1]), check=True, capture_output=True, text=True).stdout
+    assert "4 of 4 runs finished" in said
+    found = [{str(each["job"]): timeless(each) for each in read(study, out).finished} for out in outs]
+    assert found[0] == found[1]
+    subprocess.run(command(study, outs[1], "--open-test"), check=True, capture_output=True)
+    again = subprocess.run(command(study, outs[1], "--open-test"), check=False, capture_output=True, text=True)
+    assert again.returncode == 2
+    assert "the test text was read on" in again.stderr
+    assert json.loads((outs[1] / "study.json").read_text(encoding="utf-8"))["test_opened"]

@@ -1,0 +1,109 @@
+"""Studies are read with sentences about what is wrong, and those of the repository compare models of equal size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import models
+from benchmarks.evaluation.one_run import install
+from benchmarks.evaluation.study import ROOT, TUNED_FROM, Comparison, Job, Study, code_digest
+from minigrad.errors import InputError
+from minigrad.options import assignments
+
+STUDIES = sorted((ROOT / "benchmarks/evaluation/studies").glob("*.toml"))
+HEAD = 'question = "?"\ncontrol = "a"\nmargin = 0.01\nhours = 1\ntokens = [100]\nseeds = 2\n'
+ARMS = '[[arm]]\nname = "a"\n[[arm]]\nname = "b"\nflags = "--set key_shift=false"\nseeds = 3\n'
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "study.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("question =", "is not a study: "),
+        (HEAD + 'arms = 3\n[[arm]]\nname = "a"\n', "arms is unknown; did you mean arm?"),
+        (HEAD + '[[arm]]\nname = "b"\n', "unknown control 'a'"),
+        (HEAD + ARMS + '[[arm]]\nname = "b"\n', "two arms are called 'b'"),
+        (HEAD + '[[arm]]\nname = "a"\nflags = "--sede 1"\n', "unknown flag --sede; did you mean --seed?"),
+        (HEAD + '[[arm]]\nname = "a"\nflags = "--seed 1"\n', "have --seed, which the study itself sets: give seeds"),
+        (HEAD + '[[arm]]\nname = "a"\nmodel = "none.py:A"\n', "none.py, which does not exist"),
+        (HEAD + '[[arm]]\nname = "a"\nmodel = "none"\n', "expected FILE.py:CLASS"),
+        (HEAD.replace("tokens = [100]\n", "") + ARMS, "needs the lengths of its runs"),
+        (HEAD.replace("0.01", "0") + ARMS, "needs a margin above 0 and at least 2 seeds"),
+        (HEAD.replace('"a"', "3") + ARMS, "control takes text, not 3"),
+        ('question = "?"\n' + ARMS, "control is missing"),
+        (HEAD + ARMS.replace('name = "b"', 'name = "b"\ntuning = 1'), "tuning is unknown"),
+    ],
+)
+def test_a_study_that_cannot_be_made_is_refused_in_one_sentence(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        Study.read(written(tmp_path, text))
+    assert said in str(error.value)
+    with pytest.raises(InputError, match=r"missing\.toml is not a study"):
+        Study.read(tmp_path / "missing.toml")
+
+
+def test_runs_are_listed_seed_by_seed(tmp_path: Path) -> None:
+    tuned = HEAD + ARMS + "[tuning]\nrates = [0.1, 0.2]\ntokens = 10\nseeds = 1\n"
+    study = Study.read(written(tmp_path, tuned))
+    (comparison,) = study.comparisons()
+    assert comparison == Comparison("python-docs", "tokens", 100)
+    assert [(arm.name, seed) for arm, seed in study.jobs(comparison)] == [
+        ("a", 0), ("b", 0), ("a", 1), ("b", 1), ("b", 2),
+    ]  # fmt: skip
+    assert [(job.arm, job.rate, job.seed) for job in study.tuning_jobs()] == [
+        (arm, rate, TUNED_FROM) for arm in "ab" for rate in (0.1, 0.2)
+    ]
+    assert study.count() == 9
+    places = {job.place for job in study.tuning_jobs()} | {Job("a", 0, *comparison, 0.1).place}
+    assert len(places) == 5
+    assert comparison.has(Job("a", 0, *comparison, 0.1))
+    assert not comparison.has(study.tuning_jobs()[0])
+
+
+def test_the_hashes_notice_a_changed_study_and_changed_code_of_an_arm(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("class A: ...\n", encoding="utf-8")
+    path = written(tmp_path, HEAD + '[[arm]]\nname = "a"\nmodel = "own.py:A"\n')
+    study = Study.read(path)
+    before = study.digest(), code_digest(study)
+    assert study.commit() == "not committed"
+    (tmp_path / "own.py").write_text("class A: pass\n", encoding="utf-8")
+    assert study.digest() == before[0]
+    assert code_digest(study) != before[1]
+    written(tmp_path, path.read_text(encoding="utf-8") + "# later\n")
+    assert study.digest() != before[0]
+
+
+def parameters(study: Study, name: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    arm = study.named(name)
+    config = study.config(arm)
+    monkeypatch.setitem(models.FAMILIES, config.model, models.FAMILIES[config.model])
+    install(study, arm)
+    fields: dict[str, Any] = assignments(config.set)
+    if config.vocab:
+        fields |= {"vocab_size": config.vocab}
+    return models.for_training(config.model, config.size, **fields).num_parameters()
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_the_arms_of_a_study_have_as_many_parameters_as_its_control(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = Study.read(path)
+    counts = {}
+    for arm in study.arm:
+        with monkeypatch.context() as patch:
+            counts[arm.name] = parameters(study, arm.name, patch)
+    own = counts[study.control]
+    apart = {name for name, count in counts.items() if abs(count / own - 1) > study.parameters_within}
+    allowed = {arm.name for arm in study.arm if arm.unequal_parameters}
+    assert apart <= allowed
+    assert study.hours > 0
+    assert all(arm.seeds == 0 or arm.seeds >= 3 for arm in study.arm)
