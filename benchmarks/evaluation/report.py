@@ -31,7 +31,7 @@ from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json
 from minigrad.options import REQUIRED, option, validate
-from minigrad.pages.chart import Series, line_chart
+from minigrad.pages.chart import Series, key, line_chart
 from minigrad.pages.page import escape, page, scrolling
 from minigrad.system.files import write_text
 from minigrad.system.terminal import prepare_output, say
@@ -42,6 +42,10 @@ LEAST_PAIRS = 8
 """The fewest pairs of seeds after which "no difference" is said."""
 
 _LEVEL = 0.05
+_STYLE = """
+table { margin: 0 0 1rem; } td, th { padding: .2rem .8rem .2rem 0; white-space: nowrap; } figure { max-width: 44rem; }
+.key { columns: 2; padding: 0; list-style: none; } .key svg { display: inline; width: 2rem; margin-right: .5rem; }
+"""
 
 
 class Table(NamedTuple):
@@ -89,11 +93,12 @@ def compare(study: Study, results: Results, comparison: Comparison, length: int,
         runs = {seed: each for seed, each in results.of(comparison, arm.name).items() if part in each}
         if not runs:
             continue
-        common = [seed for seed in runs if seed in control and part in control[seed]]
+        is_control = arm.name == study.control
+        common = [] if is_control else [seed for seed in runs if seed in control and part in control[seed]]
         nothing = Difference(math.nan, math.inf, 0)
         both = seeds = nothing
         spread = math.nan
-        if common and arm.name != study.control:
+        if common:
             bits, sizes = paired(runs, {seed: control[seed] for seed in common}, length, part)
             both, seeds = intervals.over_seeds_and_documents(bits, sizes), intervals.over_seeds(bits, sizes)
             spread = seeds.error * math.sqrt(len(common))
@@ -253,7 +258,8 @@ def _curves(study: Study, results: Results, comparison: Comparison) -> str:
         if curves and len({len(each) for each in curves}) == 1:
             mean = np.mean(curves, axis=0)[1:]
             series.append(Series(arm.name, mean[:, 0].tolist(), mean[:, 1].tolist()))
-    return line_chart("Bits per byte of validation text", series, over="tokens", legend=len(series) < 9)
+    chart = line_chart("Bits per byte of validation text", series, over="tokens", legend=False)
+    return key([each.label for each in series]) + chart
 
 
 def plan(study: Study) -> str:
@@ -297,7 +303,7 @@ def html_page(parts: Sequence[Block]) -> str:
             written.append(f"<h{level}>{escape(each[level + 1 :])}</h{level}>")
         else:
             written.append(f"<p>{escape(each.strip('*'))}</p>")
-    return page(str(parts[0])[2:], "\n".join(written), "td, th { padding: .2rem .8rem .2rem 0; white-space: nowrap; }")
+    return page(str(parts[0])[2:], "\n".join(written), _STYLE)
 
 
 def write(study: Study, results: Results, folder: Path) -> str:

@@ -29,6 +29,16 @@ def test_the_verdicts_are_the_truth(tmp_path: Path) -> None:
     assert few["equal"].startswith("open")
 
 
+def test_the_control_is_compared_with_nothing(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    compared = compare(made, Results(results(made), []), made.comparisons()[0], 64, "documents")
+    assert [each.pairs for each in compared] == [0, 8, 8, 8]
+    equal = compared[1]
+    shown = {row[0]: row for row in differences(made, compared).rows}
+    assert shown["equal"][7] == f"{min(1, equal.both.p_differs()):.4f}"  # of two comparisons, the larger p
+    assert shown["control"][4:9] == [""] * 5
+
+
 def test_pairs_are_made_by_seed_and_share_their_luck(tmp_path: Path) -> None:
     made = study(tmp_path)
     rows = [result(made, "better", seed) for seed in (2, 0, 1)]
@@ -58,7 +68,8 @@ def test_a_report_has_all_parts_and_says_when_runs_are_missing(tmp_path: Path) -
     assert "Standard deviation of seeds, in bits per byte: 0.0" in text
     assert "sequences of 64 tokens" in text
     page = html_page(parts)
-    assert page.count("<svg") == 3
+    assert "nan" not in text + page
+    assert page.count("<svg role") == 3
     assert "a margin of 0.01" in page
     assert all(len(row) == len(each.head) for each in parts if isinstance(each, Table) for row in each.rows)
     assert "32 runs, about 1 hours of one core" in plan(made)
