@@ -60,7 +60,9 @@ RECIPES = {
         "the validation text, and at 1.420, 1.396 and 1.391 on the test text.",
     ),
     "vidya-v2-micro": Recipe(
-        "--size micro --steps 5700 --test --threads 1 --precision float32", "int8", "It is the only run of its kind."
+        "--size micro --steps 3600 --dropout 0.1 --test --threads 1 --precision float32",
+        "int8",
+        "It is the only run of its kind. An hour on a faster processor read three times as many tokens, and reached 1.266.",
     ),
 }
 
