@@ -35,6 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.formats": SYSTEM | {"numpy", "safetensors"},
     "minigrad.formats.gguf": SYSTEM | {"numpy", "minigrad.formats"},
     "minigrad.formats.gguf.__main__": SYSTEM | {"minigrad.formats", "minigrad.cli", "models.pretrained"},
+    "minigrad.formats.transformers.__main__": SYSTEM | {"minigrad.formats", "minigrad.cli"},
     "minigrad.kernels": SYSTEM | {"numpy", "minigrad.kernels.jit"},  # jit, rows, threads, cpu
     "minigrad.kernels.jit": SYSTEM | {"numba", "llvmlite"},
     "minigrad.kernels.codegen": LOOPS | {"llvmlite"},

@@ -1,0 +1,79 @@
+"""Let transformers open a run: ``python -m minigrad.formats.transformers runs/vidya-v2-nano``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minigrad.cli.exits import exit_code
+from minigrad.cli.parser import Parser
+from minigrad.errors import InputError
+from minigrad.formats.huggingface import require_floats
+from minigrad.formats.json_files import read_json, write_json
+from minigrad.options import REQUIRED, option, shown
+from minigrad.system.files import write_text
+from minigrad.system.terminal import prepare_output, say
+
+PROGRAM = "python -m minigrad.formats.transformers"
+
+FILES = ("configuration_vidya_v2.py", "modeling_vidya_v2.py")
+CLASSES = {
+    "AutoConfig": "configuration_vidya_v2.VidyaV2Config",
+    "AutoModelForCausalLM": "modeling_vidya_v2.VidyaV2ForCausalLM",
+}
+"""The entry auto_map of config.json: the class that transformers takes from each file."""
+
+
+@dataclass(frozen=True)
+class TransformersConfig:
+    """Which folder to complete."""
+
+    run: str = option(REQUIRED, "the folder of a Vidya v2 with shifted keys", positional=True)
+
+
+def export(config: TransformersConfig) -> None:
+    """Write the files into the folder, and their classes into its config.json.
+
+    Raises InputError if the folder holds a model that transformers opens without them, or not even with them.
+    """
+    folder = Path(config.run)
+    path = folder / "config.json"
+    if not path.exists():
+        raise InputError(f"{folder} is not a run folder: it has no config.json")
+    values = read_json(path)
+    _check(values, path)
+    for name in FILES:
+        write_text(folder / name, _template(name))
+    write_json(path, values | {"auto_map": CLASSES})
+    say(f'AutoModelForCausalLM.from_pretrained("{folder}", trust_remote_code=True) opens it, by {" and ".join(FILES)}')
+
+
+def _check(values: Mapping[str, Any], path: Path) -> None:
+    """Raise InputError unless `values`, the content of the config.json at `path`, describe a model for these files."""
+    kind = values.get("model_type")
+    if kind in ("llama", "gpt2"):
+        raise InputError(f"{path} is of model_type {kind}: transformers opens the folder as it is")
+    if kind != "vidya-v2":
+        raise InputError(f"{path} is of model_type {shown(kind)}; there are files for Vidya v2 with shifted keys alone")
+    if "num_local_experts" in values:
+        raise InputError(f"{path} describes experts (num_local_experts), and the files for transformers have none")
+    require_floats(values, path)
+
+
+def _template(name: str) -> str:
+    return (Path(__file__).parent / "vidya_v2" / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    prepare_output()
+    description = "Write the Python files with which transformers opens a run with shifted keys into its folder."
+    config, _ = Parser(TransformersConfig, prog=PROGRAM, description=description).parse(arguments)
+    return exit_code(PROGRAM, lambda: export(config), interrupted="interrupted", less_memory="close other programs")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""The files for transformers: what is written beside a model, what stays as it was, and which folders are refused.
+
+`tests/peers/test_shifted_keys.py` runs the files in transformers.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import models
+from minigrad.formats.transformers.__main__ import CLASSES, FILES, main
+from tests.models import tiny
+from tests.test_english import refused_in
+
+IDS = np.arange(tiny.VOCAB)[None]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    tiny.build("vidya-v2").save(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def config_of(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    return content
+
+
+def test_our_model_stays_as_it_is(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    entries, before = config_of(run), models.load(run)
+    for _ in range(2):  # the second time replaces the files
+        assert main([str(run)]) == 0
+        assert "trust_remote_code=True" in capsys.readouterr().out
+    assert config_of(run) == entries | {"auto_map": CLASSES}
+    after = models.load(run)
+    assert after.config == before.config
+    assert np.array_equal(after(IDS).data, before(IDS).data)
+
+
+def test_the_classes_that_config_json_names_are_in_the_files(run: Path) -> None:
+    assert main([str(run)]) == 0
+    for place in config_of(run)["auto_map"].values():
+        module, name = place.split(".")
+        tree = ast.parse((run / f"{module}.py").read_text(encoding="utf-8"))
+        assert name in [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    written = {each.name for each in run.iterdir() if each.suffix == ".py"}
+    assert written == {*FILES}
+    assert not [fault for name in FILES for fault in refused_in((run / name).read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"model_type": "llama"}, "transformers opens the folder as it is"),
+        ({"model_type": "gpt2"}, "transformers opens the folder as it is"),
+        ({"model_type": "wiola"}, "'wiola'; there are files for Vidya v2 with shifted keys alone"),
+        ({"model_type": None}, "Vidya v2 with shifted keys alone"),
+        ({"num_local_experts": 4}, "describes experts"),
+        ({"quantization_config": {"bits": 8}}, "the weights are quantised"),
+    ],
+)
+def test_another_model_is_refused_and_nothing_is_written(
+    run: Path, entries: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = config_of(run) | entries
+    (run / "config.json").write_text(json.dumps(changed), encoding="utf-8")
+    assert main([str(run)]) == 2
+    assert message in capsys.readouterr().err
+    assert config_of(run) == changed
+    assert not list(run.glob("*.py"))
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path)]) == 2
+    assert "is not a run folder: it has no config.json" in capsys.readouterr().err
