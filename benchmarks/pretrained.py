@@ -62,7 +62,8 @@ RECIPES = {
     "vidya-v2-micro": Recipe(
         "--size micro --steps 3600 --dropout 0.1 --test --threads 1 --precision float32",
         "int8",
-        "It is the only run of its kind. An hour on a faster processor read three times as many tokens, and reached\n1.266.",
+        "It is the only run of its kind. An hour on a faster processor read three times as many tokens, and\n"
+        "reached 1.266.",
     ),
 }
 
