@@ -150,18 +150,22 @@ def load(config: GenerateConfig) -> Loaded:
 
     raise_on_interrupt()
     model = models.load(config.run, quantize=config.quantize, **assignments(config.set))
+    model.cache_format = config.cache_format
     tok = tokenizer.load(config.run)
     compile_kernels(model)
     if config.draft is None:
         return Loaded(model, tok, None)
     if tokenizer.load(config.draft).fingerprint() != tok.fingerprint():
         raise InputError(f"{config.draft} has another tokenizer than {config.run}, so it cannot propose tokens")
-    return Loaded(model, tok, models.load(config.draft, quantize=config.quantize))
+    draft = models.load(config.draft, quantize=config.quantize)
+    draft.cache_format = config.cache_format
+    return Loaded(model, tok, draft)
 
 
 def compile_kernels(model: LanguageModel) -> None:
     """Read and continue a short text if its kernels must be compiled first, and say so."""
     from minigrad import no_grad
+    from minigrad.kernels.decoding.kept import widen_rows
     from minigrad.kernels.decoding.lines import widen_lines
     from minigrad.kernels.decoding.machine import run_program
     from minigrad.kernels.decoding.products import linear
@@ -171,6 +175,8 @@ def compile_kernels(model: LanguageModel) -> None:
 
     # A quantised model reads a short prompt with `linear` alone, and widens its matrices for a long one.
     kernels: list[Callable[..., object]] = [run_program]
+    if model.cache_format != "float32":
+        kernels.append(widen_rows)
     if format_of(model) is not None:
         kernels += [linear, widen_lines]
     if all(is_stored(kernel) for kernel in kernels) or not (decoder := Decoder(model)).has_program:

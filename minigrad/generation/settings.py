@@ -123,7 +123,29 @@ class Sampling(TextSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadSettings(Group):
+class ComputeSettings(Group):
+    """How loaded models compute, in generate.py and in the server."""
+
+    heading: ClassVar[str] = "model"
+
+    quantize: str | None = option(
+        None,
+        "keep the matrices as float16, bfloat16, int8 or int4: less memory, and tokens sooner",
+        value="FORMAT",
+        choices=("float16", "bfloat16", "int8", "int4"),
+        none_means="as in the folder",
+    )
+    cache_format: str = option(
+        "float32",
+        "keep keys and values as float32, bfloat16 or int8: less memory",
+        value="FORMAT",
+        choices=("float32", "bfloat16", "int8"),
+    )
+    threads: int | None = option(None, "processor threads", at_least=1, at_most=256, none_means="one per core")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadSettings(ComputeSettings):
     """Which models are loaded, and how they compute."""
 
     heading: ClassVar[str] = "model"
@@ -138,17 +160,9 @@ class LoadSettings(Group):
         value="RUN",
         none_means="",
     )
-    quantize: str | None = option(
-        None,
-        "keep the matrices as float16, bfloat16, int8 or int4: less memory, and tokens sooner",
-        value="FORMAT",
-        choices=("float16", "bfloat16", "int8", "int4"),
-        none_means="as in the folder",
-    )
     set: str | None = option(
         None, "change the model's config, as in rope_scaling=yarn,rope_factor=4", value="NAME=VALUE,...", none_means=""
     )
-    threads: int | None = option(None, "processor threads", at_least=1, at_most=256, none_means="one per core")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +207,8 @@ class GenerateConfig(Sampling, ConsoleSettings, LoadSettings):
         for name in ("chat", "teach", "explain", "draft") if self.page is not None else ():
             if getattr(self, name):
                 raise InputError(f"--page writes a page and no text; leave out --{name}")
+        if self.page is not None and self.cache_format != "float32":
+            raise InputError("a page keeps keys and values as float32; leave out --cache-format")
         if self.page is not None and len(self.prompt) > 1:
             raise InputError("--page begins with one text: give one prompt")
         for name in ("chat", "explain") if self.teach else ():

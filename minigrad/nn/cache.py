@@ -18,7 +18,7 @@ from minigrad.autograd.graph import Node, is_recording
 from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import GraphError, InputError
-from minigrad.ops.key_shift import pairs_of
+from minigrad.kernels.decoding.kept import Kept, empty_rows, keep_rows, widened_texts
 from minigrad.typing import Array
 
 
@@ -88,6 +88,8 @@ class KeyValueCache(Cache):
     Memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
     (layers, batch, max_length, G, D), with the first `lengths` positions of each sequence filled; far_keys and
     far_values (layers, batch, blocks, G, D), here no blocks; sums (layers, batch, C) of layers' outputs, here none.
+    In the `format` bfloat16 or int8, keys, values and far ones are rounded when they are stored, and everything reads
+    them rounded, also the pass that stores them (see `minigrad.kernels.decoding.kept`).
     """
 
     def __init__(
@@ -100,11 +102,12 @@ class KeyValueCache(Cache):
         dtype: DTypeLike = "float32",
         *,
         key_shift: bool = False,
+        format: str = "float32",
     ) -> None:
         super().__init__(batch_size, max_length)
-        self.key_shift = key_shift
+        self.key_shift, self.format, self.dtype = key_shift, format, np.dtype(dtype)
         shape = (num_layers, batch_size, max_length, num_kv_heads, head_dim)
-        self.keys, self.values = np.zeros(shape, dtype), np.zeros(shape, dtype)
+        self.keys, self.values = (empty_rows(format, shape, dtype) for _ in range(2))
         self.far_keys, self.far_values = self.keys[:, :, :0], self.values[:, :, :0]
         self.sums = np.zeros((0, 0, 0))
 
@@ -139,22 +142,35 @@ class KeyValueCache(Cache):
         counts, stored = np.diff(offsets), self.stored(layer)
         sequences = np.repeat(np.arange(self.batch_size), counts)
         places = np.arange(len(k)) + np.repeat(stored - offsets[:-1], counts)
-        self.values[layer, sequences, places] = v.data
-        if self.key_shift:
-            has_next = places + 1 < self.max_length
-            staying, shifted = pairs_of(self.keys)
-            staying_pairs, shifted_pairs = pairs_of(k.data)
-            staying[layer, sequences, places] = staying_pairs
-            shifted[layer, sequences[has_next], places[has_next] + 1] = shifted_pairs[has_next]
-        else:
-            self.keys[layer, sequences, places] = k.data
-        keys, values = (memory[layer].reshape(-1, *memory.shape[3:]) for memory in (self.keys, self.values))
+        assert places.max(initial=0) < self.max_length, "call check_capacity first"
+        numbers = (layer * self.batch_size + sequences) * self.max_length + places
+        slow = np.where(places + 1 < self.max_length, numbers + 1, -1) if self.key_shift else numbers
+        for memory, new, those in ((self.keys, k, slow), (self.values, v, numbers)):
+            keep_rows(new.data, Kept.of(memory), numbers, those)
+        keys, values = (self.rows(layer, memory, offsets) for memory in (self.keys, self.values))
         return refuse_gradient(Tensor(keys), k), refuse_gradient(Tensor(values), v), self.ranges(layer, offsets)
 
+    def rows(self, layer: int, memory: Array, offsets: Array) -> Array:
+        """Return the keys or the values of a layer, (rows, G, D), in which `ranges` are those of each sequence."""
+        if self.format == "float32":
+            return memory[layer].reshape(-1, *memory.shape[3:])
+        return widened_texts(Kept.of(memory), layer, np.diff(self.ranges(layer, offsets)).ravel(), self.dtype)
+
     def ranges(self, layer: int, offsets: Array) -> Array:
-        """Return the rows of each sequence among all keys of a layer, (batch, 2), with the rows of `offsets` added."""
-        first = np.arange(self.batch_size) * self.max_length
-        return np.stack([first, first + self.stored(layer) + np.diff(offsets)], axis=1)
+        """Return the rows of each sequence among all keys of a layer, (batch, 2), with the rows of `offsets` added.
+
+        Keys that were widened follow one another, without those of sequences that attend to nothing now.
+        """
+        counts = self.stored(layer) + np.diff(offsets)
+        if self.format == "float32":
+            first = np.arange(self.batch_size) * self.max_length
+            return np.stack([first, first + counts], axis=1)
+        ends = np.cumsum(np.where(self.attends(layer, offsets), counts, 0))
+        return np.stack([np.append(0, ends[:-1]), ends], axis=1)
+
+    def attends(self, layer: int, offsets: Array) -> Array:
+        """Return which sequences attend to the keys of a layer in a pass that adds these rows to it, (batch,)."""
+        return np.diff(offsets) > 0
 
 
 def refuse_gradient(cached: Tensor, *sources: Tensor) -> Tensor:

@@ -39,6 +39,7 @@ class LanguageModel(Module):
     learns_positions = False  # whether the weights contain a row per position, so that the context cannot change
     published_prefix = ""  # what published names have before the names of the weights
     shifts_keys = False  # whether half of each key is that of the token before, see `ops.key_shift`
+    cache_format = "float32"  # of keys and values in new caches, one of `minigrad.kernels.decoding.kept.FORMATS`
     added_loss = 0.0  # the part of the last loss that modules added (see `minigrad.nn.loss_pass`)
 
     def embedding(self) -> Embedding:
@@ -62,11 +63,14 @@ class LanguageModel(Module):
         return self.tables()[-1].logits(rows)
 
     def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> Cache:
-        """Return an empty cache for `batch_size` sequences of up to `max_length` tokens (by default the context)."""
+        """Return an empty cache for `batch_size` sequences of up to `max_length` tokens (by default the context).
+
+        Keys and values are kept in the `cache_format` of the model.
+        """
         config, dtype = self.config, self.head().dtype
         length = config.context_length if max_length is None else max_length
         shape = config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim
-        return KeyValueCache(*shape, dtype, key_shift=self.shifts_keys)
+        return KeyValueCache(*shape, dtype, key_shift=self.shifts_keys, format=self.cache_format)
 
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
         """Return published weights under this model's names, without entries that are not weights."""

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from minigrad.autograd.graph import no_grad
 from minigrad.errors import InputError, ShapeError
+from minigrad.kernels.decoding.kept import Kept
 from minigrad.kernels.decoding.machine import run
 from minigrad.kernels.decoding.program import Texts
 from minigrad.kernels.gemm.backend import rounds
@@ -57,15 +58,15 @@ class Decoder:
             with no_grad():
                 logits: Array = self.model(rows, cache=cache, layout=layout).data
             return logits
-        ids, vocabulary, dtype = rows.data, self.model.config.vocab_size, cache.keys.dtype
+        ids, vocabulary, dtype = rows.data, self.model.config.vocab_size, cache.dtype
         if ids.size and (ids.min() < 0 or ids.max() >= vocabulary):
             raise InputError(f"a token is a number from 0 to {vocabulary - 1}; got {ids.min()} to {ids.max()}")
         if len(self._memory) < len(ids):
             self._memory = np.empty((len(ids), self._program.size), dtype)
         memory = self._memory[: len(ids)]
         places = np.flatnonzero(layout.lengths)
-        stored = cache.keys, cache.values, cache.far_keys, cache.far_values, cache.sums
-        texts = Texts(ids.astype(np.int64), layout.positions, places, *stored)
+        stored = (Kept.of(rows) for rows in (cache.keys, cache.values, cache.far_keys, cache.far_values))
+        texts = Texts(ids.astype(np.int64), layout.positions, places, *stored, cache.sums)
         heads = self._program.heads(cache.max_length, dtype)
         run(self._table, self._program.eps, memory, heads, texts, self._program.num_weights)
         cache.advance(layout.lengths)

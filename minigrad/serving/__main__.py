@@ -76,6 +76,7 @@ def load(config: ServeConfig) -> list[Served]:
         found = []
         for run in config.runs:
             model, tok = models.load(run, quantize=config.quantize), tokenizer.load(run)
+            model.cache_format = config.cache_format
             try:
                 form = tokenizer.load_chat(run, tok)
             except TokenizerError:  # a model of texts

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from minigrad.errors import InputError
+from minigrad.generation.settings import ComputeSettings
 from minigrad.options import REQUIRED, Group, option, validate
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -13,10 +14,10 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSettings(Group):
+class ModelSettings(ComputeSettings):
     """Which models are served, and how they compute."""
 
-    heading: ClassVar[str] = "models"
+    heading: ClassVar[str] = "model"
 
     runs: tuple[str, ...] = option(
         REQUIRED,
@@ -24,14 +25,6 @@ class ModelSettings(Group):
         positional=True,
         value="RUN",
     )
-    quantize: str | None = option(
-        None,
-        "keep the matrices as float16, bfloat16, int8 or int4: less memory, and tokens sooner",
-        value="FORMAT",
-        choices=("float16", "bfloat16", "int8", "int4"),
-        none_means="as in the folder",
-    )
-    threads: int | None = option(None, "processor threads", at_least=1, at_most=256, none_means="one per core")
 
     def check(self) -> None:
         """Raise InputError for a folder that is given twice."""

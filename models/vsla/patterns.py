@@ -27,6 +27,7 @@ from numpy.typing import DTypeLike
 from minigrad import ops
 from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
+from minigrad.kernels.decoding.kept import Kept, empty_rows, keep_rows, widened_texts
 from minigrad.kernels.decoding.program import Pattern
 from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.layout import Layout
@@ -200,32 +201,39 @@ class PatternCache(KeyValueCache):
         num_kv_heads: int,
         head_dim: int,
         dtype: DTypeLike = "float32",
+        *,
+        format: str = "float32",
     ) -> None:
-        super().__init__(len(patterns), batch_size, max_length, num_kv_heads, head_dim, dtype)
+        super().__init__(len(patterns), batch_size, max_length, num_kv_heads, head_dim, dtype, format=format)
         self.blocks = {n: pattern.block for n, pattern in enumerate(patterns) if pattern.kind in WITH_FAR_KEYS}
         most = max((max_length // block for block in self.blocks.values()), default=0)
         shape = (len(patterns), batch_size, most, num_kv_heads, head_dim)
-        self.far_keys, self.far_values = np.zeros(shape, dtype), np.zeros(shape, dtype)
+        self.far_keys, self.far_values = (empty_rows(format, shape, dtype) for _ in range(2))
 
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
         """Store the new keys and values of one layer, and the means of the blocks that they complete."""
-        found = super().append(layer, k, v, offsets)
+        keys, values, ranges = super().append(layer, k, v, offsets)
         if layer in self.blocks:
             block = self.blocks[layer]
             first, last = self.lengths // block, (self.lengths + np.diff(offsets)) // block
             sequences, done = np.repeat(np.arange(self.batch_size), last - first), Layout.packed(last - first, first)
-            places = done.positions[:, None] * block + np.arange(block)
-            for means, memory in ((self.far_keys, self.keys), (self.far_values, self.values)):
-                in_blocks = memory[layer, sequences[:, None], places]  # (blocks, block, G, D)
-                means[layer, sequences, done.positions] = in_blocks.sum(axis=1) * memory.dtype.type(1 / block)
-        return found
+            rows = ranges[sequences, :1] + done.positions[:, None] * block + np.arange(block)
+            numbers = (layer * self.batch_size + sequences) * self.far_keys.shape[2] + done.positions
+            for means, new in ((self.far_keys, keys.data), (self.far_values, values.data)):
+                mean = new[rows].sum(axis=1) * new.dtype.type(1 / block)  # of (blocks, block, G, D)
+                keep_rows(mean, Kept.of(means), numbers, numbers)
+        return keys, values, ranges
 
     def far(self, layer: int, key_ranges: Array) -> FarKeys | None:
         """Return the means of the complete blocks of a layer, if it has far keys; `append` returned `key_ranges`."""
         if layer not in self.blocks:
             return None
         counts = (key_ranges[:, 1] - key_ranges[:, 0]) // self.blocks[layer]
-        keys, values = self.far_keys[layer], self.far_values[layer]
-        first = np.arange(self.batch_size) * keys.shape[1]
-        flat_keys, flat_values = (means.reshape(-1, *means.shape[2:]) for means in (keys, values))
-        return FarKeys(Tensor(flat_keys), Tensor(flat_values), np.stack([first, first + counts], axis=1))
+        far = self.far_keys, self.far_values
+        if self.format == "float32":
+            flat = [means[layer].reshape(-1, *means.shape[3:]) for means in far]
+            first = np.arange(self.batch_size) * self.far_keys.shape[2]
+        else:
+            flat = [widened_texts(Kept.of(means), layer, counts, self.dtype) for means in far]
+            first = np.cumsum(counts) - counts
+        return FarKeys(Tensor(flat[0]), Tensor(flat[1]), np.stack([first, first + counts], axis=1))

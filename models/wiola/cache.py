@@ -51,8 +51,17 @@ class WiolaCache(KeyValueCache):
     (layers, batch, C) of outputs, in float64, because a running sum in fewer bits stops growing.
     """
 
-    def __init__(self, config: WiolaConfig, batch_size: int, max_length: int, dtype: DTypeLike = "float32") -> None:
-        super().__init__(config.num_layers, batch_size, max_length, config.num_kv_heads, config.head_dim, dtype)
+    def __init__(
+        self,
+        config: WiolaConfig,
+        batch_size: int,
+        max_length: int,
+        dtype: DTypeLike = "float32",
+        *,
+        format: str = "float32",
+    ) -> None:
+        shape = config.num_layers, batch_size, max_length, config.num_kv_heads, config.head_dim
+        super().__init__(*shape, dtype, format=format)
         self.filled = np.zeros((config.num_layers, batch_size), np.int64)
         self.sums = np.zeros((config.num_layers, batch_size, config.width))
         merging = config.merging_layers if config.atm_at_generation else []
@@ -101,6 +110,10 @@ class WiolaCache(KeyValueCache):
             for pending in self.pending.values():
                 pending.open[is_emptied] = False
         self.lengths = wanted
+
+    def attends(self, layer: int, offsets: Array) -> Array:
+        """Return which sequences attend; in a merging layer all, because a new token may have no key of its own yet."""
+        return super().attends(layer, offsets) | (layer in self.pending)
 
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
         """Store the new keys and values of one layer, and count groups; see `KeyValueCache.append`."""

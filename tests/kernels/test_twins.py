@@ -21,7 +21,7 @@ from minigrad.kernels.jit import KERNELS
 from tests.kernels.attention import chosen_twins, panel_twins, softmax_twins, tile_twins
 from tests.kernels.attention import twins as attention
 from tests.kernels.codegen import twins as codegen
-from tests.kernels.decoding import attention_twins, line_twins
+from tests.kernels.decoding import attention_twins, kept_twins, line_twins
 from tests.kernels.decoding import twins as decoding
 from tests.kernels.gemm import packing_twins
 from tests.kernels.gemm import twins as gemm
@@ -41,6 +41,7 @@ TABLES = (
     decoding,
     draw_twins,
     gemm,
+    kept_twins,
     layer_twins,
     line_twins,
     packing_twins,

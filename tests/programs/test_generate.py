@@ -113,6 +113,9 @@ def test_weights_can_be_rounded_when_they_are_loaded(write, folder, capsys):
     exact = write("--tokens", 30, "--temperature", 0)
     assert write("--tokens", 30, "--temperature", 0, "--quantize", "float16") == exact
     assert len(write("--tokens", 30, "--quantize", "int4")) > 1
+    assert len(write("--tokens", 30, "--cache-format", "int8")) > 1
+    assert "--cache-format takes one of float32, bfloat16, int8" in refusal(capsys, folder, "--cache-format", "int4")
+    assert "leave out --cache-format" in refusal(capsys, folder, "--page", "p.html", "--cache-format", "int8")
     assert "--quantize takes one of float16, bfloat16, int8, int4" in refusal(capsys, folder, "--quantize", "int5")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from minigrad.autograd.tensor import Tensor
+from minigrad.kernels.decoding.kept import Kept
 from minigrad.kernels.decoding.machine import run_program
 from minigrad.kernels.decoding.program import ADD, EMBED, LINEAR, SWIGLU, Share, Step, Texts
 from minigrad.nn.cache import KeyValueCache
@@ -93,8 +94,8 @@ def test_between_two_barriers_the_order_of_threads_does_not_matter(family: str, 
         cache = model.new_cache(count, 8)
         assert isinstance(cache, KeyValueCache)
         for position, ids in enumerate(tokens(0, count, 5).T):
-            stored = cache.keys, cache.values, cache.far_keys, cache.far_values, cache.sums
-            texts = Texts(ids.astype(np.int64), np.full(count, position), np.arange(count), *stored)
+            stored = map(Kept.of, (cache.keys, cache.values, cache.far_keys, cache.far_values))
+            texts = Texts(ids.astype(np.int64), np.full(count, position), np.arange(count), *stored, cache.sums)
             for start, stop in itertools.pairwise(starts):
                 part = table[start:stop].copy()
                 part[:, waits] = 0

@@ -34,6 +34,8 @@ def test_models_are_loaded_with_as_many_places_as_fit(folder: Path) -> None:
     (served,) = load(ServeConfig(runs=(str(folder),), texts=5, quantize="int8", context=32))
     assert (served.name, served.scheduler.count, served.scheduler.capacity) == ("small", 5, 32)
     assert places(served).startswith("5 chats and texts at once, each of up to 32 tokens; caches of ")
+    smaller = load(ServeConfig(runs=(str(folder),), texts=5, cache_format="int8", context=32))[0].scheduler.places
+    assert smaller.cache.num_bytes == served.scheduler.places.cache.num_bytes * (32 + 4) // (4 * 32)
 
 
 def test_two_folders_of_one_name_are_refused(folder: Path, tmp_path: Path) -> None:

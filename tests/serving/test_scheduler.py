@@ -24,8 +24,9 @@ FORMATS = (None, "float16", "bfloat16", "int8", "int4")
 
 
 @functools.cache
-def model_of(family: str, format: str | None) -> LanguageModel:
+def model_of(family: str, format: str | None, cache_format: str = "float32") -> LanguageModel:
     model = build(family).eval()
+    model.cache_format = cache_format
     if format is not None:
         quantise(model, format)
     return model
@@ -61,26 +62,37 @@ def wanted_texts(draw: st.DrawFn) -> list[Wanted]:
     return found
 
 
-CASES = [(family, None) for family in TINY] + [("vidya-v2", each) for each in FORMATS] + [("wiola", "int4")]
+CASES = [
+    *[(family, None, "float32") for family in TINY],
+    *[("vidya-v2", each, "float32") for each in FORMATS[1:]],
+    ("wiola", "int4", "float32"),
+    ("vidya-v2", None, "bfloat16"),
+    ("vidya-v2", "int8", "int8"),
+    ("vsla", None, "int8"),
+    ("wiola", None, "int8"),
+]
 
 
-@pytest.mark.parametrize(("family", "format"), CASES)
+@pytest.mark.parametrize(("family", "format", "cache_format"), CASES)
 @settings(max_examples=10)
 @given(wanted=wanted_texts(), count=st.integers(1, 6))
 def test_a_text_is_the_same_alone_and_among_others(
-    family: str, format: str | None, wanted: list[Wanted], count: int
+    family: str, format: str | None, cache_format: str, wanted: list[Wanted], count: int
 ) -> None:
-    model = model_of(family, format)
+    model = model_of(family, format, cache_format)
     texts = serve(Scheduler(model, count, CONTEXT, TINY_PIECE), wanted)
     for each, tokens in zip(wanted, texts, strict=True):
         expected = alone(model, each._replace(leaves=None), TINY_PIECE)
         assert tokens == expected if each.leaves is None else tokens == expected[: len(tokens)]
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_a_text_of_a_default_model_is_the_same_among_63_others(format: str | None) -> None:
+@pytest.mark.parametrize(
+    ("format", "cache_format"), [*[(each, "float32") for each in FORMATS], (None, "bfloat16"), ("int8", "int8")]
+)
+def test_a_text_of_a_default_model_is_the_same_among_63_others(format: str | None, cache_format: str) -> None:
     """At the sizes at which products are computed in blocks, by BLAS or by loops for few rows."""
     model = models.build("vidya-v2", size="nano", vocab_size=512, seed=1).eval()
+    model.cache_format = cache_format
     if format is not None:
         quantise(model, format)
     draw = np.random.default_rng(0)

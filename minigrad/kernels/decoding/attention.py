@@ -1,7 +1,8 @@
-"""Attention of one query of each text to the keys that are stored: read where they lie, never packed.
+"""Attention of one query of each text to the keys that are stored: floats are read where they lie, never packed.
 
 A training step multiplies a panel of queries with every tile of keys, which pays for packing them. Here there is one
-query: each key is read once, for a dot product, and each value once, for a weighted sum.
+query: each key is read once, for a dot product, and each value once, for a weighted sum. Keys and values in fewer bits
+are widened part by part, into memory that stays in the processor's cache (`minigrad.kernels.decoding.kept`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from minigrad.kernels.attention.chosen import keep_best
 from minigrad.kernels.codegen.prefetch import prefetch
+from minigrad.kernels.decoding.kept import Kept, keep, widened
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
 from minigrad.kernels.gemm.narrow import dot
 from minigrad.kernels.jit import kernel
@@ -38,34 +40,34 @@ def store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -
 
     If a step `adds`, the slow half of the key is stored at the next position (see `ops.key_shift`), if there is one.
     """
-    block, half = pattern_of(heads, step.layer).block, heads.size // 2
+    block = pattern_of(heads, step.layer).block
     for text in range(share.number, memory.shape[0], share.threads):
-        position, place = texts.lengths[text], texts.places[text]
-        keys, values = texts.keys[step.layer, place], texts.values[step.layer, place]
+        position, place = texts.lengths[text], step.layer * texts.keys.texts + texts.places[text]
+        token = place * texts.keys.positions + position
         for g in range(heads.kv_heads):
-            first, key, value = g * heads.size, keys[position, g], values[position, g]
-            for d in range(heads.size):
-                value[d] = memory[text, step.target + first + d]
-                if not step.adds or d % half < half // 2:
-                    key[d] = memory[text, step.source + first + d]
-                elif position + 1 < keys.shape[0]:
-                    keys[position + 1, g, d] = memory[text, step.source + first + d]
+            first, row = g * heads.size, token * heads.kv_heads + g
+            has_next = position + 1 < texts.keys.positions
+            slow_row = row if not step.adds else row + heads.kv_heads if has_next else -1
+            keep(memory[text, step.source + first : step.source + first + heads.size], texts.keys, row, slow_row)
+            keep(memory[text, step.target + first : step.target + first + heads.size], texts.values, row, row)
         if block and (position + 1) % block == 0:
-            mean_of_block(keys, position // block, block, texts.far_keys[step.layer, place])
-            mean_of_block(values, position // block, block, texts.far_values[step.layer, place])
+            keep_mean_of_block(texts.keys, place, position // block, block, texts.far_keys, memory)
+            keep_mean_of_block(texts.values, place, position // block, block, texts.far_values, memory)
 
 
 @kernel
-def mean_of_block(rows: Array, number: int, block: int, means: Array) -> None:
-    """Store the mean of a block of rows: rows (positions, kv_heads, size), means (blocks, kv_heads, size)."""
-    mean = means[number]
-    mean[:] = 0
-    for position in range(number * block, (number + 1) * block):
-        for g in range(mean.shape[0]):
-            row, line = rows[position, g], mean[g]
-            for d in range(line.size):
-                line[d] += row[d]
-    mean *= rows.dtype.type(1 / block)
+def keep_mean_of_block(rows: Kept, text: int, number: int, block: int, means: Kept, like: Array) -> None:
+    """Keep the mean of a block of a text's rows; `text` counts the texts of all layers."""
+    own = widened(rows, text, number * block, (number + 1) * block, (0, rows.heads), like)
+    mean = np.zeros((rows.heads, rows.size), like.dtype)
+    for position in range(block):
+        for g in range(rows.heads):
+            for d in range(rows.size):
+                mean[g, d] += own[position, g, d]
+    mean *= like.dtype.type(1 / block)
+    for g in range(rows.heads):
+        row = (text * means.positions + number) * means.heads + g
+        keep(mean[g], means, row, row)
 
 
 @kernel
@@ -115,24 +117,36 @@ def attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: T
     `out` is set to the sums of values (num_heads * size,), weighted by the exponentials of scores relative to the
     largest; then these largest scores (num_heads,), and the sums of the exponentials (num_heads,).
     """
-    pattern, place, count = pattern_of(heads, layer), texts.places[text], texts.lengths[text] + 1
-    keys, values = texts.keys[layer, place], texts.values[layer, place]
+    pattern, count, every = pattern_of(heads, layer), texts.lengths[text] + 1, (0, heads.kv_heads)
+    place = layer * texts.keys.texts + texts.places[text]
     means, first, parts = visible_range(count, pattern, heads.num_heads)
-    if pattern.entropy >= 0 and relative_entropy(queries, keys[first:count], heads) <= pattern.entropy:
-        means = 0
+    if pattern.entropy >= 0:
+        newest = widened(texts.keys, place, first, count, every, out)
+        if relative_entropy(queries, newest, heads) <= pattern.entropy:
+            means = 0
     out[:] = 0
     out[queries.size : queries.size + heads.num_heads] = -np.inf  # of no keys: such a part has no weight
     if 0 < pattern.top_k < count:
         own = heads.num_heads * part // parts, heads.num_heads * (part + 1) // parts
-        attend_to_best(queries, Stored(keys[:count], values[:count]), pattern.top_k, heads, own, out)
+        group = heads.num_heads // heads.kv_heads
+        some = own[0] // group, (own[1] + group - 1) // group
+        stored = Stored(
+            widened(texts.keys, place, 0, count, some, out), widened(texts.values, place, 0, count, some, out)
+        )
+        attend_to_best(queries, stored, pattern.top_k, heads, own, out)
         return
     seen = means + count - first
     start, stop = seen * part // parts, seen * (part + 1) // parts  # of the means, and then the single keys
     near, offset = min(max(means, start), stop), first - means
-    single = Stored(keys[near + offset : stop + offset], values[near + offset : stop + offset])
+    single = Stored(
+        widened(texts.keys, place, near + offset, stop + offset, every, out),
+        widened(texts.values, place, near + offset, stop + offset, every, out),
+    )
     if near > start:
-        far_keys, far_values = texts.far_keys[layer, place], texts.far_values[layer, place]
-        far = Stored(far_keys[start:near], far_values[start:near])
+        far = Stored(
+            widened(texts.far_keys, place, start, near, every, out),
+            widened(texts.far_values, place, start, near, every, out),
+        )
         attend_to_means(queries, far, pattern.block, single, heads, out)
     else:  # full and local attention
         weights = np.empty((heads.num_heads, single.keys.shape[0]), out.dtype)

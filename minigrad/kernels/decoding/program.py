@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from minigrad.kernels.decoding.kept import Kept
 from minigrad.typing import Array
 
 EMBED, RMS_NORM, OFFSET_RMS_NORM, LAYER_NORM, LINEAR, ROTATE, STORE, ATTEND = range(8)
@@ -60,10 +61,10 @@ class Texts(NamedTuple):
     tokens: Array  # (B,) int64
     lengths: Array  # (B,) int64: the tokens before this one, so the position of this one
     places: Array  # (B,) int64: the text's number among the texts in the cache
-    keys: Array  # (layers, stored texts, max_length, kv_heads, size)
-    values: Array  # as keys
-    far_keys: Array  # (layers, stored texts, blocks, kv_heads, size): the means of blocks of keys, if there are any
-    far_values: Array  # as far_keys
+    keys: Kept
+    values: Kept
+    far_keys: Kept  # the means of blocks of keys, if there are any
+    far_values: Kept
     sums: Array  # (layers, stored texts, width) float64: running sums of the outputs of layers, if there are any
 
 

@@ -11,28 +11,26 @@ from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.decoding import program as codes
 from minigrad.kernels.decoding.attention import PARTS, Stored
+from minigrad.kernels.decoding.kept import Kept
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
 from tests.kernels.decoding.drawn_steps import BLOCK, JOINED, TARGET, drawn_heads, step_arguments, texts_of_share
+from tests.kernels.decoding.kept_twins import drawn_kept, floats_of, write
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
 
 
 def _store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
     block = Pattern(*heads.patterns[step.layer]).block
     for text in texts_of_share(memory, share):
-        place, stop = texts.places[text], texts.lengths[text] + 1
+        place, stop = step.layer * texts.keys.texts + int(texts.places[text]), int(texts.lengths[text]) + 1
         both = (step.source, texts.keys, texts.far_keys), (step.target, texts.values, texts.far_values)
         for start, stored, means in both:
             new = memory[text, start : start + step.outputs].reshape(heads.kv_heads, heads.size)
-            shifted = np.arange(heads.size) % (heads.size // 2) >= heads.size // 4
-            if step.adds and stored is texts.keys:
-                stored[step.layer, place, stop - 1][:, ~shifted] = new[:, ~shifted]
-                stored[step.layer, place, stop : stop + 1][:, :, shifted] = new[:, shifted]
-            else:
-                stored[step.layer, place, stop - 1] = new
+            token = place * stored.positions + stop - 1
+            after = token + 1 if stop < stored.positions else -1
+            write(stored, new, token, after if step.adds and stored is texts.keys else token)
             if block and stop % block == 0:
-                means[step.layer, place, int(stop // block) - 1] = stored[step.layer, place, stop - BLOCK : stop].mean(
-                    0
-                )
+                token = place * means.positions + int(stop // block) - 1
+                write(means, floats_of(stored, memory.dtype)[place, stop - BLOCK : stop].mean(0), token, token)
 
 
 def _entropies(queries: Array, keys: Array, heads: Heads) -> Array:
@@ -81,8 +79,8 @@ def _visible_range(count: int, pattern: Pattern, num_heads: int) -> tuple[int, i
 
 def _attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: Texts, text: int, out: Array) -> None:
     pattern, count, all_heads = _pattern_of(heads, layer), int(texts.lengths[text]) + 1, heads.num_heads
-    (_, first, parts), seen = _visible_range(count, pattern, all_heads), (layer, texts.places[text])
-    keys, values = texts.keys[seen][:count], texts.values[seen][:count]
+    (_, first, parts), place = _visible_range(count, pattern, all_heads), layer * texts.keys.texts + texts.places[text]
+    keys, values = (floats_of(rows, out.dtype)[place, :count] for rows in (texts.keys, texts.values))
     is_spread = pattern.entropy < 0 or _entropies(queries, keys[first:], heads).mean() > pattern.entropy
     sums, (largest, totals) = out[: queries.size].reshape(all_heads, -1), out[queries.size :].reshape(2, -1)
     sums[:], largest[:], totals[:] = 0, -np.inf, 0
@@ -151,11 +149,13 @@ def _pattern_arguments(draw: DrawFn, dtype: Any) -> Arguments:
 
 @st.composite
 def _block_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    return [numbers(draw, dtype, 4, 2, 3), draw(st.integers(0, 1)), BLOCK, numbers(draw, dtype, 2, 2, 3)]
+    rows, means = (drawn_kept(draw, numbers(draw, dtype, 1, 2, count, 2, 6)) for count in (4, 2))
+    return [rows, draw(st.integers(0, 1)), draw(st.integers(0, 1)), BLOCK, means, np.zeros(1, dtype)]
 
 
-def _mean_of_block(rows: Array, number: int, block: int, means: Array) -> None:
-    means[number] = rows[number * block : (number + 1) * block].mean(axis=0)
+def _keep_mean_of_block(rows: Kept, text: int, number: int, block: int, means: Kept, like: Array) -> None:
+    mean = floats_of(rows, like.dtype)[text, number * block : (number + 1) * block].mean(0)
+    write(means, mean, text * means.positions + number, text * means.positions + number)
 
 
 @st.composite
@@ -296,7 +296,7 @@ def _attend_to_best(queries: Array, stored: Stored, top_k: int, heads: Heads, ow
 
 
 TWINS: dict[str, Twin] = {
-    "decoding.attention.mean_of_block": Twin(_block_arguments, _mean_of_block),
+    "decoding.attention.keep_mean_of_block": Twin(_block_arguments, _keep_mean_of_block),
     "decoding.attention.exponentials": Twin(_exponential_arguments, _exponentials, error=1e-5),
     "decoding.attention.relative_entropy": Twin(_entropy_arguments, _relative_entropy, error=1e-5),
     "decoding.attention.store": Twin(step_arguments((codes.STORE,), "heads", "texts", "share"), _store),

@@ -15,7 +15,9 @@ from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.codegen.addresses import address_of
 from minigrad.kernels.decoding import program as codes
+from minigrad.kernels.decoding.kept import FORMATS
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
+from tests.kernels.decoding.kept_twins import drawn_kept
 from tests.kernels.twin import Arguments, Array, numbers
 
 _SIZE = 400  # elements of memory of each text: a source, a target, which may be parts of attention, and these joined
@@ -49,7 +51,9 @@ def span_of(size: int, share: Share) -> slice:
     return slice(cuts[share.number], cuts[share.number + 1])
 
 
-def texts_of(draw: DrawFn, dtype: Any, memory: Array, heads: Heads, positions: int = 6) -> Texts:
+def texts_of(
+    draw: DrawFn, dtype: Any, memory: Array, heads: Heads, positions: int = 6, formats: tuple[str, ...] = ("float32",)
+) -> Texts:
     count = len(memory)
     shape = (2, count + 1, positions, heads.kv_heads, heads.size)
     places = np.delete(np.arange(count + 1), draw(st.integers(0, count)))
@@ -57,8 +61,9 @@ def texts_of(draw: DrawFn, dtype: Any, memory: Array, heads: Heads, positions: i
     tokens = np.array([draw(st.integers(0, 4)) for _ in range(count)], np.int64)
     stored = (numbers(draw, dtype, *shape), numbers(draw, dtype, *shape))
     far = (x.reshape(2, count + 1, -1, BLOCK, heads.kv_heads, heads.size).mean(3) for x in stored)
+    kept = (drawn_kept(draw, x, formats) for x in (*stored, *far))
     sums = numbers(draw, np.float64, 2, count + 1, 40)
-    return Texts(tokens, lengths, places, *stored, *far, sums)
+    return Texts(tokens, lengths, places, *kept, sums)
 
 
 @st.composite
@@ -92,7 +97,12 @@ def step_arguments(choice: tuple[int, ...], *kinds: str) -> Any:
         drawn = {
             "heads": heads,
             "texts": texts_of(
-                draw, dtype, memory, heads, draw(st.sampled_from([6, 80])) if code == codes.ATTEND else 6
+                draw,
+                dtype,
+                memory,
+                heads,
+                draw(st.sampled_from([6, 80])) if code == codes.ATTEND else 6,
+                FORMATS if code == codes.STORE else FORMATS[:1],
             ),
             "eps": dtype(EPS),
             "share": draw(shares()),

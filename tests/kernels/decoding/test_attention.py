@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from minigrad.kernels.decoding.attention import attend, join, store
+from minigrad.kernels.decoding.kept import Kept
 from minigrad.kernels.decoding.program import ATTEND, JOIN, STORE, Heads, Pattern, Share, Step, Texts
 from minigrad.typing import Array
+from tests.kernels.decoding.kept_twins import floats_of
 
-NONE = np.empty((0, 0), np.float32)
+NONE, SUMS = np.empty((0, 0), np.float32), np.zeros((0, 0, 0))
 HEADS, ALONE = Heads(2, 1, 2, np.array([Pattern()], np.float64), NONE, NONE, False), Share(0, 1)
 
 
@@ -21,11 +23,8 @@ def texts(length: int) -> Texts:
         np.zeros(1, np.int64),
         np.array([length], np.int64),
         np.ones(1, np.int64),
-        keys,
-        values,
-        keys,
-        values,
-        np.zeros((0, 0, 0)),
+        *map(Kept.of, (keys, values, keys, values)),
+        SUMS,
     )
 
 
@@ -45,15 +44,15 @@ def attended(memory: Array, stored: Texts, heads: Heads = HEADS, threads: int = 
 def test_the_first_token_sees_itself_alone() -> None:
     memory, stored = np.array([[1, 2, 3, 4, 5, 6, 7, 8]], np.float32), texts(0)
     store(memory, Step(STORE, 4, 6, 2, 2), HEADS, stored, ALONE)
-    assert stored.keys[0, 1, 0, 0].tolist() == [5, 6]
-    assert stored.values[0, 1, 0, 0].tolist() == [7, 8]
+    assert floats_of(stored.keys, np.float32)[1, 0, 0].tolist() == [5, 6]
+    assert floats_of(stored.values, np.float32)[1, 0, 0].tolist() == [7, 8]
     assert attended(memory, stored).tolist() == [7, 8, 7, 8]
 
 
 def test_a_large_score_decides_without_overflow() -> None:
     memory, stored = np.array([[1e4, 0, -1e4, 0]], np.float32), texts(2)
-    stored.keys[0, 1, :3, 0] = [[1, 0], [2, 0], [-1, 0]]
-    stored.values[0, 1, :3, 0] = [[1, 1], [2, 2], [3, 3]]
+    floats_of(stored.keys, np.float32)[1, :3, 0] = [[1, 0], [2, 0], [-1, 0]]
+    floats_of(stored.values, np.float32)[1, :3, 0] = [[1, 1], [2, 2], [3, 3]]
     assert attended(memory, stored).tolist() == [2, 2, 3, 3]
 
 
@@ -63,7 +62,7 @@ def test_the_parts_of_a_long_text_are_one_attention_whatever_the_threads(length:
     keys, values = (rng.normal(size=(1, 1, length + 1, 2, 8)).astype(np.float32) for _ in range(2))
     keys[0, 0, length // 2] *= 30  # one part has far larger scores than the others
     numbers, far = np.array([length]), keys[:, :, :0]
-    stored = Texts(numbers, numbers, np.zeros(1, np.int64), keys, values, far, far, np.zeros((0, 0, 0)))
+    stored = Texts(numbers, numbers, np.zeros(1, np.int64), *map(Kept.of, (keys, values, far, far)), SUMS)
     memory = rng.normal(size=(1, 32)).astype(np.float32)
     found = attended(memory, stored, heads)
     of_heads = keys[0, 0].repeat(2, axis=1), values[0, 0].repeat(2, axis=1)

@@ -10,6 +10,7 @@ import pytest
 
 from minigrad.kernels import threads
 from minigrad.kernels.codegen.addresses import address_of
+from minigrad.kernels.decoding.kept import Kept
 from minigrad.kernels.decoding.machine import run, run_program
 from minigrad.kernels.decoding.program import LINEAR, RMS_NORM, Heads, Share, Step, Texts
 from minigrad.system import hardware
@@ -22,7 +23,7 @@ NONE = np.empty((0, 0), np.float32)
 HEADS = Heads(1, 1, 2, np.zeros((1, 4)), NONE, NONE, False)
 STORED = np.empty((1, TEXTS, 1, 1, 2), np.float32)
 ZEROS = np.zeros(TEXTS, np.int64)
-TEXTS_HELD = Texts(ZEROS, ZEROS, np.arange(TEXTS), STORED, STORED, STORED, STORED, np.zeros((0, 0, 0)))
+TEXTS_HELD = Texts(ZEROS, ZEROS, np.arange(TEXTS), *[Kept.of(STORED)] * 4, np.zeros((0, 0, 0)))
 
 
 @pytest.fixture(autouse=True)

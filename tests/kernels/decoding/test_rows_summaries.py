@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from minigrad.kernels.codegen.addresses import address_of
+from minigrad.kernels.decoding.kept import Kept
 from minigrad.kernels.decoding.program import ATTEND_TO_FEW, BLEND, SUMMARISE, Heads, Share, Step, Texts
 from minigrad.kernels.decoding.rows import attend_to_few, blend, summarise
 
@@ -15,7 +16,7 @@ ALONE, NONE = Share(0, 1), np.empty((0, 0), np.float32)
 def test_the_mean_of_a_text_begins_with_its_first_token() -> None:
     stored, sums = np.empty((1, 2, 0, 1, 2), np.float32), np.zeros((1, 2, 2))
     for length, (x, mean) in enumerate([([4, 2], [4, 2]), ([0, 4], [2, 3]), ([2, 0], [2, 2])]):
-        texts = Texts(np.zeros(1, np.int64), np.array([length]), np.array([1]), *[stored] * 4, sums)
+        texts = Texts(np.zeros(1, np.int64), np.array([length]), np.array([1]), *[Kept.of(stored)] * 4, sums)
         memory = np.array([[*x, 0, 0]], np.float32)
         summarise(memory, Step(SUMMARISE, 0, 2, 2, 2), texts, ALONE)
         assert memory[0, 2:].tolist() == mean
