@@ -219,8 +219,9 @@ class PatternCache(KeyValueCache):
             sequences, done = np.repeat(np.arange(self.batch_size), last - first), Layout.packed(last - first, first)
             rows = ranges[sequences, :1] + done.positions[:, None] * block + np.arange(block)
             numbers = (layer * self.batch_size + sequences) * self.far_keys.shape[2] + done.positions
-            for means, new in ((self.far_keys, keys.data), (self.far_values, values.data)):
-                mean = new[rows].sum(axis=1) * new.dtype.type(1 / block)  # of (blocks, block, G, D)
+            for means, memory in ((self.far_keys, self.keys), (self.far_values, self.values)):
+                in_blocks = self.rows(layer, memory, offsets)[rows]  # (blocks, block, G, D)
+                mean = in_blocks.sum(axis=1) * in_blocks.dtype.type(1 / block)
                 keep_rows(mean, Kept.of(means), numbers, numbers)
         return keys, values, ranges
 
