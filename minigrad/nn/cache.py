@@ -80,6 +80,9 @@ class Cache:
         return wanted
 
 
+_ROWS = ("keys", "values", "far_keys", "far_values")
+
+
 class KeyValueCache(Cache):
     """The keys and values of every layer, and the far keys and values that a pattern of attention derives from them.
 
@@ -88,8 +91,8 @@ class KeyValueCache(Cache):
     Memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
     (layers, batch, max_length, G, D), with the first `lengths` positions of each sequence filled; far_keys and
     far_values (layers, batch, blocks, G, D), here no blocks; sums (layers, batch, C) of layers' outputs, here none.
-    In the `format` bfloat16 or int8, keys, values and far ones are rounded when they are stored, and everything reads
-    them rounded, also the pass that stores them (see `minigrad.kernels.decoding.kept`).
+    In the format bfloat16 or int8 (see `in_format`), all these keys and values are rounded when they are stored, and
+    everything reads them rounded, also the pass that stores them (see `minigrad.kernels.decoding.kept`).
     """
 
     def __init__(
@@ -102,14 +105,23 @@ class KeyValueCache(Cache):
         dtype: DTypeLike = "float32",
         *,
         key_shift: bool = False,
-        format: str = "float32",
     ) -> None:
         super().__init__(batch_size, max_length)
-        self.key_shift, self.format, self.dtype = key_shift, format, np.dtype(dtype)
+        self.key_shift, self.format, self.dtype = key_shift, "float32", np.dtype(dtype)
         shape = (num_layers, batch_size, max_length, num_kv_heads, head_dim)
-        self.keys, self.values = (empty_rows(format, shape, dtype) for _ in range(2))
+        self.keys, self.values = np.zeros(shape, dtype), np.zeros(shape, dtype)
         self.far_keys, self.far_values = self.keys[:, :, :0], self.values[:, :, :0]
         self.sums = np.zeros((0, 0, 0))
+
+    def in_format(self, format: str) -> Self:
+        """Let this cache, which is still empty, keep its keys and values in a format; return it.
+
+        Raises InputError for a format that is not one of `minigrad.kernels.decoding.kept.FORMATS`.
+        """
+        self.format = format
+        for name in _ROWS:
+            setattr(self, name, empty_rows(format, getattr(self, name).shape, self.dtype))
+        return self
 
     def arrays(self) -> Iterable[Array]:
         """Return keys and values, and far keys and values."""
@@ -123,7 +135,7 @@ class KeyValueCache(Cache):
         """Return a cache of these sequences."""
         chosen, numbers, filled = copy.copy(self), np.asarray(sequences), slice(self.lengths.max() + 1)
         chosen.batch_size, chosen.lengths = len(numbers), self.lengths[numbers]
-        for name in ("keys", "values", "far_keys", "far_values"):
+        for name in _ROWS:
             old = getattr(self, name)
             new = np.zeros((len(old), len(numbers), *old.shape[2:]), old.dtype)
             new[:, :, filled] = old[:, numbers, filled]

@@ -70,7 +70,7 @@ class LanguageModel(Module):
         config, dtype = self.config, self.head().dtype
         length = config.context_length if max_length is None else max_length
         shape = config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim
-        return KeyValueCache(*shape, dtype, key_shift=self.shifts_keys, format=self.cache_format)
+        return KeyValueCache(*shape, dtype, key_shift=self.shifts_keys).in_format(self.cache_format)
 
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
         """Return published weights under this model's names, without entries that are not weights."""

@@ -93,7 +93,7 @@ class VSLA(LanguageModel):
         config, length = self.config, self.config.context_length if max_length is None else max_length
         patterns = [block.attn.pattern for block in self.h]
         shape = batch_size, length, config.num_heads, config.head_dim
-        return PatternCache(patterns, *shape, self.head().dtype, format=self.cache_format)
+        return PatternCache(patterns, *shape, self.head().dtype).in_format(self.cache_format)
 
     def macs_per_token(self, context: float) -> float:
         """Return the multiply-adds of one forward pass per token; attention counts the keys that its pattern shows."""

@@ -27,7 +27,7 @@ from numpy.typing import DTypeLike
 from minigrad import ops
 from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
-from minigrad.kernels.decoding.kept import Kept, empty_rows, keep_rows, widened_texts
+from minigrad.kernels.decoding.kept import Kept, keep_rows, widened_texts
 from minigrad.kernels.decoding.program import Pattern
 from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.layout import Layout
@@ -201,14 +201,12 @@ class PatternCache(KeyValueCache):
         num_kv_heads: int,
         head_dim: int,
         dtype: DTypeLike = "float32",
-        *,
-        format: str = "float32",
     ) -> None:
-        super().__init__(len(patterns), batch_size, max_length, num_kv_heads, head_dim, dtype, format=format)
+        super().__init__(len(patterns), batch_size, max_length, num_kv_heads, head_dim, dtype)
         self.blocks = {n: pattern.block for n, pattern in enumerate(patterns) if pattern.kind in WITH_FAR_KEYS}
         most = max((max_length // block for block in self.blocks.values()), default=0)
         shape = (len(patterns), batch_size, most, num_kv_heads, head_dim)
-        self.far_keys, self.far_values = (empty_rows(format, shape, dtype) for _ in range(2))
+        self.far_keys, self.far_values = np.zeros(shape, dtype), np.zeros(shape, dtype)
 
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
         """Store the new keys and values of one layer, and the means of the blocks that they complete."""

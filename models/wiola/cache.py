@@ -51,17 +51,8 @@ class WiolaCache(KeyValueCache):
     (layers, batch, C) of outputs, in float64, because a running sum in fewer bits stops growing.
     """
 
-    def __init__(
-        self,
-        config: WiolaConfig,
-        batch_size: int,
-        max_length: int,
-        dtype: DTypeLike = "float32",
-        *,
-        format: str = "float32",
-    ) -> None:
-        shape = config.num_layers, batch_size, max_length, config.num_kv_heads, config.head_dim
-        super().__init__(*shape, dtype, format=format)
+    def __init__(self, config: WiolaConfig, batch_size: int, max_length: int, dtype: DTypeLike = "float32") -> None:
+        super().__init__(config.num_layers, batch_size, max_length, config.num_kv_heads, config.head_dim, dtype)
         self.filled = np.zeros((config.num_layers, batch_size), np.int64)
         self.sums = np.zeros((config.num_layers, batch_size, config.width))
         merging = config.merging_layers if config.atm_at_generation else []

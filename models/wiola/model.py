@@ -123,7 +123,7 @@ class Wiola(LanguageModel):
     def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> Cache:
         """Return an empty cache for `batch_size` sequences of up to `max_length` tokens (by default the context)."""
         length = self.config.context_length if max_length is None else max_length
-        return WiolaCache(self.config, batch_size, length, self.head().dtype, format=self.cache_format)
+        return WiolaCache(self.config, batch_size, length, self.head().dtype).in_format(self.cache_format)
 
     def macs_per_token(self, context: float) -> float:
         """Return the multiply-adds of one forward pass per token.
