@@ -57,7 +57,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.programs": NN | {"minigrad.quantised"},
     "minigrad.generation": NN | {"minigrad.adaptive", "minigrad.programs", "minigrad.data"},
     "minigrad.serving": NN | {"minigrad.generation", "minigrad.programs", "minigrad.serving.settings", "starlette"},
-    "minigrad.serving.settings": GROUND,
+    "minigrad.serving.settings": GROUND | {"minigrad.generation.settings"},
     "minigrad.serving.__main__": NN  # a program
     | {"minigrad.cli", "minigrad.generation", "minigrad.serving", "uvicorn", "models", "tokenizer"},
     "minigrad.pages": SYSTEM | {"numpy"},

@@ -98,6 +98,7 @@ LAWS = {
     "tests/docs/test_readme.py",
     "tests/kernels/test_signatures.py",
     "tests/kernels/test_twins.py",
+    "tests/models/test_cache_formats.py",
     "tests/models/test_causality.py",
     "tests/models/test_experts.py",
     "tests/models/test_gradients_and_learning.py",

@@ -65,8 +65,9 @@ class Decoder:
             self._memory = np.empty((len(ids), self._program.size), dtype)
         memory = self._memory[: len(ids)]
         places = np.flatnonzero(layout.lengths)
-        stored = (Kept.of(rows) for rows in (cache.keys, cache.values, cache.far_keys, cache.far_values))
-        texts = Texts(ids.astype(np.int64), layout.positions, places, *stored, cache.sums)
+        keys, values = Kept.of(cache.keys), Kept.of(cache.values)
+        far = Kept.of(cache.far_keys), Kept.of(cache.far_values)
+        texts = Texts(ids.astype(np.int64), layout.positions, places, keys, values, *far, cache.sums)
         heads = self._program.heads(cache.max_length, dtype)
         run(self._table, self._program.eps, memory, heads, texts, self._program.num_weights)
         cache.advance(layout.lengths)

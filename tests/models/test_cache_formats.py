@@ -120,12 +120,12 @@ def test_numbers_that_are_not_finite_stay_so(wrong: float, format: str) -> None:
 
 def test_only_known_formats_are_kept() -> None:
     with pytest.raises(InputError, match="unknown format of a cache 'int9'; did you mean 'int8'"):
-        KeyValueCache(1, 1, 4, 1, 2, format="int9")
+        KeyValueCache(1, 1, 4, 1, 2).in_format("int9")
     assert next(each for each in options(GenerateConfig) if each.name == "cache_format").choices == FORMATS
 
 
 def test_texts_without_new_tokens_are_not_widened() -> None:
-    cache = KeyValueCache(1, 3, 9, 1, 4, format="int8")
+    cache = KeyValueCache(1, 3, 9, 1, 4).in_format("int8")
     layout = Layout.packed([2, 0, 1])
     k = Tensor(np.ones((3, 1, 4), np.float32))
     for _ in range(2):

@@ -1,7 +1,8 @@
-"""Attention of one query of each text to the keys that are stored: read where they lie, never packed.
+"""Attention of one query of each text to the keys that are stored: floats are read where they lie, never packed.
 
 A training step multiplies a panel of queries with every tile of keys, which pays for packing them. Here there is one
-query: each key is read once, for a dot product, and each value once, for a weighted sum.
+query: each key is read once, for a dot product, and each value once, for a weighted sum. Keys and values in fewer bits
+are widened part by part, into memory that stays in the processor's cache (`minigrad.kernels.decoding.kept`).
 """
 
 from __future__ import annotations

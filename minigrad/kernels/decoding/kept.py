@@ -92,7 +92,7 @@ def keep(x: Array, kept: Kept, row: int, slow_row: int) -> None:
             bits = elements_at(kept.memory.ctypes.data + into * 2 * x.size, x.size, np.uint16)
             for begin, end in (first, last):
                 for j in range(begin, end):
-                    bits[j] = bfloat16_bits(np.float32(x[j]))
+                    bits[j] = bfloat16_bits(np.float32(x[j]))  # type: ignore[arg-type]
         else:
             place = kept.memory.ctypes.data + into * (x.size + _SCALES)
             numbers = elements_at(place, x.size, np.int8)
