@@ -54,6 +54,7 @@ def serve(config: ServeConfig) -> None:
             Api(models, config).app(), log_level="warning", ws="none", timeout_graceful_shutdown=5
         )
         uvicorn.Server(settings).run(sockets=[listener])
+        raise KeyboardInterrupt  # nothing else ends it; a shell may have told its background programs to ignore it
 
 
 def listen(config: ServeConfig) -> socket.socket:

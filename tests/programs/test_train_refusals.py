@@ -52,7 +52,7 @@ def test_help_and_a_mistyped_flag_or_field_need_neither_numpy_nor_numba():
         ("--steps 5 --tokens 9", "--steps and --tokens both say how long to train; give one of them"),
         ("--vocab 260", "--vocab takes a whole number of at least 261"),
         ("--vocab 300 --tokenizer x", "--vocab is for training a tokenizer, but --tokenizer brings one"),
-        ("--init nowhere", "nowhere is not a run folder, nor a model that comes with minigrad (vidya-v2-nano"),
+        ("--init nowhere", "nowhere is not a run folder, nor a model that comes with minigrad (vidya-v2-"),
         ("--init no/where", "--init no/where is not a folder"),
         ("--tokenizer nowhere", "cannot read nowhere: No such file or directory."),
         ("--resume nowhere", "there is no run folder nowhere"),

@@ -10,6 +10,7 @@ import generate
 import tokenizer
 from minigrad.formats.json_files import read_json, write_json
 from tests.small_runs import flags, refusal, run, settings
+from train import train
 
 WIOLA = ["<pad>", "<bos>", "<eos>", "<unk>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>"]
 SHAPE = "width=16,num_heads=4,num_kv_heads=1,dsff_narrow=8,dsff_wide=16"
@@ -29,10 +30,18 @@ def trained(text, tmp_path):
     return trained
 
 
+def plan_of(text, tmp_path, capsys, **changes):
+    """Return what ``train.py --plan`` prints."""
+    assert train(settings(text, tmp_path / "run", plan=True, **changes)) is None
+    return " ".join(capsys.readouterr().out.split())
+
+
 def test_wiola_is_trained_with_its_eight_special_tokens(text, tmp_path, trained, capsys):
     path = trained(*WIOLA)
-    folder = run(text, tmp_path / "run", model="wiola", tokenizer=path, vocab=None, set=SHAPE, steps=2).out
-    assert "<eos> ends a document" in capsys.readouterr().out
+    changes = {"model": "wiola", "tokenizer": path, "vocab": None, "set": SHAPE, "steps": 2}
+    assert "<eos> ends a document" in plan_of(text, tmp_path, capsys, **changes)
+    folder = run(text, tmp_path / "run", **changes).out
+    capsys.readouterr()
     for file in ("config.json", "generation_config.json"):
         ids = read_json(folder / file)
         assert [ids[f"{role}_token_id"] for role in ("pad", "bos", "eos")] == [0, 1, 2]
@@ -47,8 +56,8 @@ def test_wiola_is_trained_with_its_eight_special_tokens(text, tmp_path, trained,
 
 def test_a_tokenizer_may_name_the_token_that_ends_a_document(text, tmp_path, trained, capsys):
     path = trained("<a>", "<stop>", eos_token="<stop>")
+    assert "<stop> ends a document" in plan_of(text, tmp_path, capsys, tokenizer=path, vocab=None, steps=2)
     folder = run(text, tmp_path / "run", tokenizer=path, vocab=None, steps=2).out
-    assert "<stop> ends a document" in capsys.readouterr().out
     assert read_json(folder / "config.json")["eos_token_id"] == 1
     assert read_json(folder / "tokenizer_config.json")["eos_token"] == "<stop>"
 
@@ -61,8 +70,10 @@ def test_a_tokenizer_without_such_a_token_is_refused_in_a_sentence(text, tmp_pat
 
 
 def test_the_tokenizer_of_vidya_v1_is_trained_kept_and_used(text, tmp_path, capsys):
-    result = run(text, tmp_path / "run", model="vidya-v1", tokenizer="vidya-v1", steps=2, set="num_layers=1,width=16")
-    assert "<BOS> ends a document" in capsys.readouterr().out
+    changes = {"model": "vidya-v1", "tokenizer": "vidya-v1", "steps": 2, "set": "num_layers=1,width=16"}
+    assert "<BOS> ends a document" in plan_of(text, tmp_path, capsys, **changes)
+    result = run(text, tmp_path / "run", **changes)
+    capsys.readouterr()
     assert "--tokenizer vidya-v1 --vocab 300" in result.command
     tok = tokenizer.load(result.out)
     assert set(tok.specials) == {"<BOS>", "<|user|>", "<|assistant|>"}
@@ -70,5 +81,5 @@ def test_the_tokenizer_of_vidya_v1_is_trained_kept_and_used(text, tmp_path, caps
     assert json.loads((result.out / "config.json").read_text(encoding="utf-8"))["vocab_size"] == tok.vocab_size == 300
     assert generate.main([str(result.out), "--prompt", "to be", "--tokens", "3"]) == 0
     assert capsys.readouterr().out.startswith("to be")
-    again = run(text, tmp_path / "again", model="vidya-v1", tokenizer="vidya-v1", steps=2, set="num_layers=1,width=16")
+    again = run(text, tmp_path / "again", **changes)
     assert tokenizer.load(again.out).fingerprint() == tok.fingerprint()

@@ -51,8 +51,8 @@ def store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -
             keep(memory[text, step.source + first : step.source + first + heads.size], texts.keys, row, slow_row)
             keep(memory[text, step.target + first : step.target + first + heads.size], texts.values, row, row)
         if block and (position + 1) % block == 0:
-            keep_mean_of_block(texts.keys, place, position // block, block, texts.far_keys, memory)
-            keep_mean_of_block(texts.values, place, position // block, block, texts.far_values, memory)
+            keep_mean_of_block(texts.keys, place, position // block, block, texts.far_keys, memory[text])
+            keep_mean_of_block(texts.values, place, position // block, block, texts.far_values, memory[text])
 
 
 @kernel

@@ -37,7 +37,8 @@ class Opening:
             return ""
         place, result = self.folder.path, self.folder.record.result
         is_done = checkpoint.steps(place)[-1:] == [result.get("steps")] == [self.asked.steps]
-        if not is_done or not (place / REPORT).exists() or (self.asked.test and "test_loss" not in result):
+        asks = self.asked.profile or (self.asked.test and "test_loss" not in result)
+        if asks or not is_done or not (place / REPORT).exists():
             return ""
         steps = plural(result["steps"], "step")
         return f"{place} has ended, after {steps}; a larger --steps, --tokens or --minutes continues it"

@@ -33,7 +33,7 @@ BAD = [
     (["train", "nowhere", "--out", "NEW"], "cannot read nowhere: there is no such file or folder"),
     (["train", "/dev/zero", "--out", "NEW"], "cannot read /dev/zero: it is a device, which may never end"),
     (["train", "CORPUS", "--out=--"], "--out cannot be --, which ends the flags"),
-    (["encode", "nowhere"], "nowhere is not a file or folder, nor a model that comes with minigrad (vidya-v2-nano"),
+    (["encode", "nowhere"], "nowhere is not a file or folder, nor a model that comes with minigrad (vidya-v2-"),
     (["encode", "TRAINED", "nowhere"], "cannot read nowhere: No such file"),
     (["encode", "TRAINED", "--allow-special", "<|ende|>"], "did you mean '<|end|>'?"),
     (["decode", "TRAINED", "CORPUS/a.txt"], "word 1 is b'to': expected token ids"),
