@@ -19,11 +19,13 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import numpy as np
+from book import HELD_OUT, questions_for
 from record import commit
 
 import models
 import tokenizer
 from minigrad.evaluate.__main__ import EvaluateConfig, evaluate
+from minigrad.evaluate.answers import ask, share_exact
 from minigrad.formats.huggingface import write_folder
 from minigrad.generation.decoding import document, stream
 from minigrad.generation.settings import Sampling
@@ -45,6 +47,7 @@ class Recipe(NamedTuple):
     flags: str  # of train.py
     format: str  # of the weights; from float16 a model can be trained on
     spread: str
+    questions: tuple[str, ...] = ()  # that the card shows with the answers of a model that was taught some
 
     @property
     def command(self) -> str:
@@ -64,6 +67,13 @@ RECIPES = {
         "int8",
         "It is the only run of its kind. An hour on a faster processor read three times as many tokens, and\n"
         "reached 1.266.",
+    ),
+    "vidya-v2-nano-chat": Recipe(
+        "--init vidya-v2-nano --objective sft --data models/pretrained/book.jsonl --steps 600 --threads 1 "
+        "--precision float32",
+        "float16",
+        "It is the only run of its kind.",
+        ("Who are you?", "What is a list?", "How do I sort a list?", "What will the weather be tomorrow?"),
     ),
 }
 
@@ -105,21 +115,63 @@ def continued(folder: Path, prompt: str) -> str:
     return prompt + "".join(token.text for token in written)
 
 
+def answers(folder: Path, questions: tuple[str, ...]) -> str:
+    """Return the most likely answers of a taught model to questions, and how many of its book's it answers right."""
+    model, tok = models.load(folder), tokenizer.load(folder)
+    form = tokenizer.load_chat(folder, tok)
+    lines = []
+    for question in questions:
+        ids = form.encode([{"role": "user", "content": question}])
+        written = stream(model, ids, Sampling(tokens=80, temperature=0), tokenizer=tok)
+        lines += [f"You: {question}", f"It:  {''.join(token.text for token in written).strip()}", ""]
+    taught, other = (
+        share_exact(ask(model, tok, questions_for(str(folder), path))) for path in (FOLDER / "book.jsonl", HELD_OUT)
+    )
+    return f"""Its book is [book.jsonl](../book.jsonl), written for minigrad. The likeliest answer is
+the book's, word for word, to {taught:.1%} of its questions, and to {other:.1%} of those in
+[book-held-out.jsonl](../book-held-out.jsonl), which ask the same in words that it was not taught. The book grew after a
+look at wrong answers to these: the second figure is too good.
+
+```text
+{chr(10).join(lines)}```
+"""
+
+
+def described(recipe: Recipe, folder: Path) -> tuple[str, str, str, str]:
+    """Return what a model does, the flags of generate.py that show it, what it cannot do, and what it writes."""
+    if recipe.questions:
+        return (
+            "It answers questions about Python, NumPy and itself, as a book taught it.",
+            "--chat",
+            "Asked about something that its book does not hold, it answers with what the book holds",
+            answers(folder, recipe.questions),
+        )
+    texts = "\n\n---\n\n".join(continued(folder, each) for each in PROMPTS)
+    return (
+        "It continues text in the style of the documentation of Python and its libraries for arrays.",
+        f'--prompt "{PROMPTS[0]}"',
+        "It is not an assistant, and was never taught a conversation. It writes what looks like documentation",
+        f"With the settings that generate.py has by default:\n\n```text\n{texts}\n```\n",
+    )
+
+
 def card(name: str, folder: Path, commit: str) -> str:
     """Return the card of a model as Markdown."""
     recipe, record, model = RECIPES[name], Record.read(folder), models.load(folder)
     result, versions = record.result, record.versions
     rows = (("validation", "bits_per_byte"), ("test", "test_bits_per_byte"))
-    table = "\n".join(f"| {part} | {result[key]:.3f} | {score(folder, part):.3f} |" for part, key in rows)
-    texts = "\n\n---\n\n".join(continued(folder, each) for each in PROMPTS)
+    table = "\n".join(
+        f"| {part} | {result[key]:.3f} | {score(folder, part):.3f} |" for part, key in rows if key in result
+    )
+    about, start, limits, shown = described(recipe, folder)
     libraries = f"NumPy {versions['numpy']} and Numba {versions['numba']}"
     size, context = format_bytes((folder / "model.safetensors").stat().st_size), model.config.context_length
     return f"""# {name}
 
 A language model of {record.parameters:,} parameters ({record.family} {record.size}), trained with minigrad.
-It continues text in the style of the documentation of Python and its libraries for arrays.
+{about}
 
-    python generate.py {name} --prompt "{PROMPTS[0]}"
+    python generate.py {name} {start}
 
 ## What it learned from
 
@@ -150,17 +202,12 @@ Score on benchmarks/pretrained.txt: {score(folder, data=PAGE):.4f} bits per byte
 
 ## What it cannot do
 
-It is not an assistant, and was never taught a conversation. It knows nothing: what it writes looks like documentation,
-and is mostly wrong. It reads at most {context} tokens, has seen little but English and Python, and repeats itself.
+{limits}, which is mostly wrong.
+It knows nothing, reads at most {context} tokens, has seen little but English and Python, and repeats itself.
 
 ## What it writes
 
-With the settings that generate.py has by default:
-
-```text
-{texts}
-```
-"""
+{shown}"""
 
 
 def main() -> None:
