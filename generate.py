@@ -10,7 +10,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -276,10 +276,17 @@ def notice(text: str) -> None:
     say(f"[{text}]", sys.stderr)
 
 
-def write(config: GenerateConfig) -> Iterator[str]:
-    """Yield what the program prints: texts, or the answers of --chat and --teach."""
+def write(config: GenerateConfig, explicit: Collection[str] = ()) -> Iterator[str]:
+    """Yield what the program prints: texts, or the answers of --chat and --teach.
+
+    `explicit` names the settings that were given. If none of them says how to draw, a model that was taught to answer
+    takes the most likely tokens in a chat: it learned one answer to a question, and a mixture of two makes no sense.
+    """
     config.check()
     config = find_runs(config)
+    draws = {"temperature", "top_k", "top_p", "min_p", "seed"}
+    if (config.chat or config.page) and draws.isdisjoint(explicit) and was_taught_to_talk(Path(config.run)):
+        config = replace(config, temperature=0.0)
     takes_no_prompt = config.chat or config.teach or config.page is not None
     if not takes_no_prompt or console.STANDARD_INPUT in config.prompt:
         config = replace(config, prompt=console.read_prompts(config.prompt))
@@ -293,11 +300,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare_output()
     description = "Continue a text with a trained model."
     parser = Parser(GenerateConfig, prog="generate.py", description=description, aliases=ALIASES, stray="prompt")
-    config, _ = parser.parse(arguments)
+    config, explicit = parser.parse(arguments)
 
     def work() -> None:
         try:
-            for text in write(config):
+            for text in write(config, explicit):
                 say(text, end="")
         except KeyboardInterrupt:
             say()

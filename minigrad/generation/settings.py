@@ -176,7 +176,11 @@ class ConsoleSettings(Group):
         "the beginning of the text; may be given several times; - reads it from standard input, as a pipe does without "
         "this flag (generate.py RUN < story.txt)",
     )
-    chat: bool = option(False, "talk with a chat model: it answers each line of standard input (/help)")
+    chat: bool = option(
+        False,
+        "talk with a chat model: it answers each line of standard input (/help); one that train.py taught takes the "
+        "most likely tokens, unless a flag says how to draw",
+    )
     teach: bool = option(
         False,
         "answer each question of standard input several times (--samples, by default 4); the number of the best answer "

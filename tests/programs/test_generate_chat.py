@@ -18,6 +18,7 @@ import models
 import tokenizer
 from minigrad import optim
 from minigrad.generation.continuation import Token
+from minigrad.generation.settings import Sampling
 
 TEACHING = (("hi", "hello"), ("bye", "see you"))
 Say = Callable[..., str]
@@ -119,6 +120,24 @@ def test_a_model_that_was_never_taught_a_conversation_is_mentioned(
     said = chat_remarks(folder, capsys, monkeypatch)
     (folder / "minigrad.json").unlink()
     assert (f"[{folder} learned from text alone and was never taught a conversation" in said) == warns
+
+
+def test_a_taught_model_takes_the_most_likely_tokens_unless_a_flag_says_how_to_draw(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temperatures: list[float] = []
+    monkeypatch.setattr(program, "chat", lambda config: temperatures.append(config.temperature) or iter(()))
+
+    def talk(*words: str) -> float:
+        assert program.main([str(folder), "--chat", *words]) == 0
+        return temperatures.pop()
+
+    usual = Sampling().temperature
+    assert talk() == usual  # of a model that no run taught
+    (folder / "minigrad.json").write_text(json.dumps({"settings": {"objective": "sft"}}), encoding="utf-8")
+    found = talk(), talk("--tokens", "9"), talk("--seed", "1"), talk("--temperature", "0.5")
+    (folder / "minigrad.json").unlink()
+    assert found == (0, 0, usual, 0.5)
 
 
 def chat_remarks(folder: Path, capsys, monkeypatch) -> str:
