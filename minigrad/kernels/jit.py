@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import numba
 from numba import carray, types  # type: ignore[attr-defined]
+from numba.core.caching import UserProvidedCacheLocator
 from numba.core.imputils import lower_builtin
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic, type_callable
@@ -66,6 +67,22 @@ def _code_folder() -> Path | None:
 _FOLDER = _code_folder()
 
 
+class Locator(UserProvidedCacheLocator):
+    """The place of a kernel's compiled code in the folder, which is the same for every copy of the same sources.
+
+    Numba would keep apart what lies at another path or is newer: a second clone compiled everything again.
+    """
+
+    def get_source_stamp(self) -> int:
+        """Return what changes with the sources: nothing, because the folder's name does."""
+        return 0
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """Return the room of a kernel, as "rowwise"."""
+        return Path(py_file).parent.name
+
+
 def kernel(function: Function) -> Function:
     """Compile a loop, with `reassoc`."""
     return _compile(function, _FAST)
@@ -81,14 +98,14 @@ def exact(function: Function) -> Function:
 
 def _compile(function: Function, flags: set[str]) -> Function:
     options: Any = numba.config
-    before = options.CACHE_DIR
-    options.CACHE_DIR = str(_FOLDER or "")
+    before = options.CACHE_DIR, options.CACHE_LOCATOR_CLASSES
+    options.CACHE_DIR, options.CACHE_LOCATOR_CLASSES = str(_FOLDER or ""), f"{__name__}.{Locator.__name__}"
     try:
         compiled: Function = numba.njit(
             function, nogil=True, cache=_FOLDER is not None, error_model="numpy", fastmath=flags, **_INLINED
         )
     finally:
-        options.CACHE_DIR = before
+        options.CACHE_DIR, options.CACHE_LOCATOR_CLASSES = before
     KERNELS[f"{function.__module__.removeprefix('minigrad.kernels.')}.{function.__name__}"] = compiled
     return compiled
 

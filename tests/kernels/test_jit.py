@@ -24,14 +24,14 @@ def test_kernels_are_registered_by_room_file_and_name() -> None:
 
 
 def test_compiling_leaves_the_cache_folder_of_numba_as_it_was() -> None:
-    before: Any = numba.config.CACHE_DIR
+    before: Any = numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES
 
     def double(x: float) -> float:
         return 2 * x
 
     try:
         assert jit.kernel(double)(1.5) == 3
-        assert before == numba.config.CACHE_DIR
+        assert before == (numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES)
     finally:
         KERNELS.pop(next(name for name in KERNELS if name.endswith(".double")))
 
@@ -183,11 +183,38 @@ def test_folders_of_versions_that_were_not_used_for_long_are_removed(monkeypatch
     assert left == {folder.name, *map(str, range(jit._KEPT + 1, 2 * jit._KEPT))}
 
 
+_DOUBLE = """
+from minigrad.kernels.jit import kernel
+
+@kernel
+def double(x):
+    return 2 * x
+
+double(1.5)
+print(sum(double.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.machines
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_second_copy_of_the_sources_finds_the_compiled_code_of_the_first(tmp_path: Path) -> None:
+    environment = os.environ | {"MINIGRAD_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    hits = []
+    for age, clone in enumerate(("a", "b")):
+        program = tmp_path / clone / "room" / "program.py"
+        program.parent.mkdir(parents=True)
+        program.write_text(_DOUBLE, encoding="utf-8")
+        os.utime(program, (age, age))
+        done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=True)
+        hits.append(int(done.stdout))
+    assert hits == [0, 1]
+
+
 def test_a_kernel_is_stored_after_its_first_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "_FOLDER", tmp_path)
     assert not jit.is_stored(run_program)
-    (tmp_path / "decoding_1").mkdir()
-    (tmp_path / "decoding_1" / "machine.run_program-30.py311.nbi").touch()
+    (tmp_path / "decoding").mkdir()
+    (tmp_path / "decoding" / "machine.run_program-30.py311.nbi").touch()
     assert jit.is_stored(run_program)
     monkeypatch.setattr(jit, "_FOLDER", None)
     assert not jit.is_stored(run_program)
