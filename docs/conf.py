@@ -10,7 +10,7 @@ from jupyter_client.manager import KernelManager
 DOCS = Path(__file__).parent
 
 project = "minigrad"
-extensions = ["myst_nb", "annotate", "claims", "files", "inline_code", "mathml", "measuring", "reference"]
+extensions = ["myst_nb", "annotate", "claims", "files", "inline_code", "mathml", "measuring", "reference", "touch"]
 sys.path[:0] = [str(DOCS.parent), str(DOCS / "extensions")]
 
 # Pages. A page that begins with `file_format: mystnb` has cells, which are run while it is built.
