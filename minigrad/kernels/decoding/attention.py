@@ -44,15 +44,15 @@ def store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -
     for text in range(share.number, memory.shape[0], share.threads):
         position, place = texts.lengths[text], step.layer * texts.keys.texts + texts.places[text]
         token = place * texts.keys.positions + position
-        for g in range(heads.kv_heads):
-            first, row = g * heads.size, token * heads.kv_heads + g
-            has_next = position + 1 < texts.keys.positions
-            slow_row = row if not step.adds else row + heads.kv_heads if has_next else -1
-            keep(memory[text, step.source + first : step.source + first + heads.size], texts.keys, row, slow_row)
-            keep(memory[text, step.target + first : step.target + first + heads.size], texts.values, row, row)
+        has_next = position + 1 < texts.keys.positions
+        slow = 0 if not step.adds else heads.kv_heads if has_next else -1
+        for source, rows, ahead in ((step.source, texts.keys, slow), (step.target, texts.values, 0)):
+            for g in range(heads.kv_heads):
+                first, row = source + g * heads.size, token * heads.kv_heads + g
+                keep(memory[text, first : first + heads.size], rows, row, row + ahead if ahead >= 0 else -1)
         if block and (position + 1) % block == 0:
-            keep_mean_of_block(texts.keys, place, position // block, block, texts.far_keys, memory[text])
-            keep_mean_of_block(texts.values, place, position // block, block, texts.far_values, memory[text])
+            for rows, means in ((texts.keys, texts.far_keys), (texts.values, texts.far_values)):
+                keep_mean_of_block(rows, place, position // block, block, means, memory[text])
 
 
 @kernel
@@ -117,61 +117,53 @@ def attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: T
     `out` is set to the sums of values (num_heads * size,), weighted by the exponentials of scores relative to the
     largest; then these largest scores (num_heads,), and the sums of the exponentials (num_heads,).
     """
-    pattern, count, every = pattern_of(heads, layer), texts.lengths[text] + 1, (0, heads.kv_heads)
+    pattern, count, own = pattern_of(heads, layer), texts.lengths[text] + 1, (0, heads.num_heads)
     place = layer * texts.keys.texts + texts.places[text]
     means, first, parts = visible_range(count, pattern, heads.num_heads)
     if pattern.entropy >= 0:
-        newest = widened(texts.keys, place, first, count, every, out)
+        newest = widened(texts.keys, place, first, count, (0, heads.kv_heads), out)
         if relative_entropy(queries, newest, heads) <= pattern.entropy:
             means = 0
-    out[:] = 0
-    out[queries.size : queries.size + heads.num_heads] = -np.inf  # of no keys: such a part has no weight
-    if 0 < pattern.top_k < count:
-        own = heads.num_heads * part // parts, heads.num_heads * (part + 1) // parts
-        group = heads.num_heads // heads.kv_heads
-        some = own[0] // group, (own[1] + group - 1) // group
-        stored = Stored(
-            widened(texts.keys, place, 0, count, some, out), widened(texts.values, place, 0, count, some, out)
-        )
-        attend_to_best(queries, stored, pattern.top_k, heads, own, out)
-        return
     seen = means + count - first
     start, stop = seen * part // parts, seen * (part + 1) // parts  # of the means, and then the single keys
+    if takes_best := 0 < pattern.top_k < count:
+        own, start, stop = (heads.num_heads * part // parts, heads.num_heads * (part + 1) // parts), 0, count
     near, offset = min(max(means, start), stop), first - means
+    group = heads.num_heads // heads.kv_heads
+    read = own[0] // group, (own[1] + group - 1) // group
     single = Stored(
-        widened(texts.keys, place, near + offset, stop + offset, every, out),
-        widened(texts.values, place, near + offset, stop + offset, every, out),
+        widened(texts.keys, place, near + offset, stop + offset, read, out),
+        widened(texts.values, place, near + offset, stop + offset, read, out),
     )
-    if near > start:
+    out[:] = 0
+    out[queries.size : queries.size + heads.num_heads] = -np.inf  # of no keys: such a part has no weight
+    if takes_best:
+        attend_to_best(queries, single, pattern.top_k, heads, own, out)
+    else:
         far = Stored(
-            widened(texts.far_keys, place, start, near, every, out),
-            widened(texts.far_values, place, start, near, every, out),
+            widened(texts.far_keys, place, start, near, read, out),
+            widened(texts.far_values, place, start, near, read, out),
         )
-        attend_to_means(queries, far, pattern.block, single, heads, out)
-    else:  # full and local attention
-        weights = np.empty((heads.num_heads, single.keys.shape[0]), out.dtype)
-        score_heads(queries, single.keys, heads, weights)
-        weigh(weights, heads, out)
-        add_values_of_heads(weights, single.values, heads, out)
+        attend_to_means_and_keys(queries, far, max(pattern.block, 1), single, heads, out)
 
 
 @kernel
-def attend_to_means(queries: Array, far: Stored, block: int, single: Stored, heads: Heads, out: Array) -> None:
-    """Attend to means of blocks of keys, and to every one of the keys after them: pyramid and adaptive attention.
+def attend_to_means_and_keys(queries: Array, far: Stored, block: int, single: Stored, heads: Heads, out: Array) -> None:
+    """Attend to means of blocks of keys, which only some patterns have, and to each of the keys after them.
 
     A mean stands for `block` keys: the logarithm of `block` is added to its scaled score.
     """
     count = far.keys.shape[0]
-    of_means = np.empty((heads.num_heads, count), out.dtype)
-    of_keys = np.empty((heads.num_heads, single.keys.shape[0]), out.dtype)
-    score_heads(queries, far.keys, heads, of_means)
-    score_heads(queries, single.keys, heads, of_keys)
-    weights = np.empty((heads.num_heads, count + of_keys.shape[1]), out.dtype)
-    weights[:, :count] = of_means + out.dtype.type(math.log(block)) / out.dtype.type(1 / math.sqrt(heads.size))
-    weights[:, count:] = of_keys
+    weights = np.empty((heads.num_heads, count + single.keys.shape[0]), out.dtype)
+    for stored, column in ((far, 0), (single, count)):
+        score_heads(queries, stored.keys, heads, weights, column)
+    added = out.dtype.type(math.log(block)) / out.dtype.type(1 / math.sqrt(heads.size))
+    for head in range(heads.num_heads):
+        for column in range(count):
+            weights[head, column] += added
     weigh(weights, heads, out)
-    add_values_of_heads(weights[:, :count].copy(), far.values, heads, out)
-    add_values_of_heads(weights[:, count:].copy(), single.values, heads, out)
+    for stored, column in ((far, 0), (single, count)):
+        add_values_of_heads(weights, column, stored.values, heads, out)
 
 
 @kernel
@@ -259,8 +251,8 @@ def relative_entropy(queries: Array, keys: Array, heads: Heads) -> float:
 
 
 @kernel
-def score_heads(queries: Array, keys: Array, heads: Heads, scores: Array) -> None:
-    """Set the scores (num_heads, positions) to the products of queries and keys.
+def score_heads(queries: Array, keys: Array, heads: Heads, scores: Array, column: int) -> None:
+    """Set the scores (num_heads, columns) to the products of queries and keys, the first key's in `column`.
 
     The keys of all heads of a position lie side by side. They are read in blocks of positions, each for all heads, so
     that memory is read from front to back, and once; the next block comes while this one is multiplied.
@@ -270,18 +262,21 @@ def score_heads(queries: Array, keys: Array, heads: Heads, scores: Array) -> Non
         prefetch(keys[last : min(last + _POSITIONS, keys.shape[0])])
         for head in range(heads.num_heads):
             query, g = queries[head * heads.size : (head + 1) * heads.size], head // (heads.num_heads // heads.kv_heads)
-            score(query, keys[first:last], g, scores[head, first:last])
+            score(query, keys[first:last], g, scores[head, column + first : column + last])
 
 
 @kernel
-def add_values_of_heads(weights: Array, values: Array, heads: Heads, out: Array) -> None:
-    """Add weighted sums of the values to the outputs (num_heads * size,) of all heads, in the same order."""
+def add_values_of_heads(weights: Array, column: int, values: Array, heads: Heads, out: Array) -> None:
+    """Add weighted sums of the values to the outputs (num_heads * size,) of all heads, in the same order.
+
+    The weight of the first value is in `column`.
+    """
     for first in range(0, values.shape[0], _POSITIONS):
         last = min(first + _POSITIONS, values.shape[0])
         prefetch(values[last : min(last + _POSITIONS, values.shape[0])])
         for head in range(heads.num_heads):
             result, g = out[head * heads.size : (head + 1) * heads.size], head // (heads.num_heads // heads.kv_heads)
-            add_values(weights[head, first:last], values[first:last], g, result)
+            add_values(weights[head, column + first : column + last], values[first:last], g, result)
 
 
 @kernel

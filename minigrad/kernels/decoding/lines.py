@@ -175,7 +175,9 @@ def widen_lines(lines: Lines, numbers: Array, out: Array, start: int, stop: int)
 def widen_line(lines: Lines, number: int, out: Array) -> None:
     """Set out (inputs,) to a line."""
     if lines.format == FULL:
-        out[:] = elements_at(lines.address, lines.outputs * lines.inputs, out.dtype)[number * out.size :][: out.size]
+        elements = elements_at(lines.address, lines.outputs * lines.inputs, out.dtype)
+        for j in range(out.size):
+            out[j] = elements[number * out.size + j]
         return
     groups = (lines.inputs + GROUP - 1) // GROUP
     for group in range(groups):

@@ -215,26 +215,26 @@ def _keys_of_heads(draw: DrawFn, dtype: Any) -> tuple[Array, Heads]:
 
 @st.composite
 def _scored_heads(draw: DrawFn, dtype: Any) -> Arguments:
-    keys, heads = draw(_keys_of_heads(dtype))
-    scores = np.full((heads.num_heads, len(keys)), UNTOUCHED, dtype)
-    return [numbers(draw, dtype, heads.num_heads * heads.size), keys, heads, scores]
+    (keys, heads), column = draw(_keys_of_heads(dtype)), draw(st.integers(0, 2))
+    scores = np.full((heads.num_heads, column + len(keys) + 1), UNTOUCHED, dtype)
+    return [numbers(draw, dtype, heads.num_heads * heads.size), keys, heads, scores, column]
 
 
-def _score_heads(queries: Array, keys: Array, heads: Heads, scores: Array) -> None:
+def _score_heads(queries: Array, keys: Array, heads: Heads, scores: Array, column: int) -> None:
     of_head = keys.repeat(heads.num_heads // heads.kv_heads, axis=1)
-    scores[:] = np.einsum("hd,uhd->hu", queries.reshape(-1, heads.size), of_head)
+    scores[:, column : column + len(keys)] = np.einsum("hd,uhd->hu", queries.reshape(-1, heads.size), of_head)
 
 
 @st.composite
 def _weighted_heads(draw: DrawFn, dtype: Any) -> Arguments:
-    values, heads = draw(_keys_of_heads(dtype))
-    weights = numbers(draw, dtype, heads.num_heads, len(values))
-    return [weights, values, heads, numbers(draw, dtype, heads.num_heads * heads.size)]
+    (values, heads), column = draw(_keys_of_heads(dtype)), draw(st.integers(0, 2))
+    weights = numbers(draw, dtype, heads.num_heads, column + len(values) + 1)
+    return [weights, column, values, heads, numbers(draw, dtype, heads.num_heads * heads.size)]
 
 
-def _add_values_of_heads(weights: Array, values: Array, heads: Heads, out: Array) -> None:
+def _add_values_of_heads(weights: Array, column: int, values: Array, heads: Heads, out: Array) -> None:
     of_head = values.repeat(heads.num_heads // heads.kv_heads, axis=1)
-    out += np.einsum("hu,uhd->hd", weights, of_head).reshape(-1)
+    out += np.einsum("hu,uhd->hd", weights[:, column : column + len(values)], of_head).reshape(-1)
 
 
 def _zeros_of(heads: Heads, dtype: Any) -> Array:
@@ -263,16 +263,18 @@ def _attended_keys(draw: DrawFn, dtype: Any) -> Arguments:
 @st.composite
 def _attended_means(draw: DrawFn, dtype: Any) -> Arguments:
     queries, single, heads, out = draw(_attended_keys(dtype))
-    means = numbers(draw, dtype, draw(st.sampled_from([1, 9])), *single.keys.shape[1:])
+    means = numbers(draw, dtype, draw(st.sampled_from([0, 1, 9])), *single.keys.shape[1:])
     return [queries, Stored(means, means + 1), BLOCK, single, heads, out]
 
 
-def _attend_to_means(queries: Array, far: Stored, block: int, single: Stored, heads: Heads, out: Array) -> None:
+def _attend_to_means_and_keys(
+    queries: Array, far: Stored, block: int, single: Stored, heads: Heads, out: Array
+) -> None:
     scores = np.empty((heads.num_heads, len(far.keys) + len(single.keys)), out.dtype)
-    _score_heads(queries, np.concatenate([far.keys, single.keys]), heads, scores)
+    _score_heads(queries, np.concatenate([far.keys, single.keys]), heads, scores, 0)
     scores[:, : len(far.keys)] += math.log(block) * math.sqrt(heads.size)
     _weigh(scores, heads, out)
-    _add_values_of_heads(scores, np.concatenate([far.values, single.values]), heads, out[: queries.size])
+    _add_values_of_heads(scores, 0, np.concatenate([far.values, single.values]), heads, out[: queries.size])
 
 
 @st.composite
@@ -302,7 +304,7 @@ TWINS: dict[str, Twin] = {
     "decoding.attention.store": Twin(step_arguments((codes.STORE,), "heads", "texts", "share"), _store),
     "decoding.attention.pattern_of": Twin(_layer_arguments, _pattern_of),
     "decoding.attention.visible_range": Twin(_pattern_arguments, _visible_range),
-    "decoding.attention.attend_to_means": Twin(_attended_means, _attend_to_means, error=1e-5),
+    "decoding.attention.attend_to_means_and_keys": Twin(_attended_means, _attend_to_means_and_keys, error=1e-5),
     "decoding.attention.attend_to_best": Twin(_best_keys, _attend_to_best, error=1e-5),
     "decoding.attention.weigh": Twin(_weighed, _weigh, error=1e-5),
     "decoding.attention.attend": Twin(_attend_arguments, attend),
