@@ -42,4 +42,10 @@ def svg_of(figure: Figure) -> str:
     svg = svg[svg.index("<svg") :].replace("#000000", "currentColor")
     # A style inside the picture would hold for the whole page.
     svg = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<[^>]+>", _shortened, re.sub(r">\s+<", "><", svg))
     return re.sub("<svg ", f'<svg role="img" aria-label="{html.escape(description)}" ', svg, count=1)
+
+
+def _shortened(tag: re.Match[str]) -> str:
+    """Return a tag with one space where it has more, and its numbers with two decimals: a page is read over networks."""
+    return re.sub(r"(\d\.\d\d)\d+", r"\1", re.sub(r"\s+", " ", tag.group()))

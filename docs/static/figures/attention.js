@@ -85,14 +85,15 @@
       table.replaceChildren(html("table", {}, html("thead", {}, heading), html("tbody", {}, asked, ...rows, answer)));
       const best = seen.reduce((a, b) => (b.weight > a.weight ? b : a));
       const others = seen.length > SHOWN ? ` The table leaves out the small weights (${seen.length - SHOWN}); the sum has them.` : "";
-      said.textContent = `Head ${state.layer + 1}.${state.head + 1} at ${names[state.place]}: most weight, ${percent(best.weight)}, is on ${names[best.position]}.${others}`;
+      said.textContent = `Head ${state.layer + 1}.${state.head + 1} at “${names[state.place]}”: most weight, ${percent(best.weight)}, is on “${names[best.position]}”.${others}`;
     }
 
-    // Draw the elements of a row as cells: blue above zero, orange below, the stronger the larger.
+    // Draw the elements of a row as cells: blue above zero, orange below, the stronger the larger. The square root lets
+    // small ones be seen.
     function strip(numbers, most) {
       const width = 3, drawn = svg("svg", { width: NUMBERS * width, height: 14, viewBox: `0 0 ${NUMBERS * width} 14`, "aria-hidden": true });
       drawn.append(...numbers.map((each, n) => svg("rect", {
-        x: n * width, width: width - 0.4, height: 14, fill: each > 0 ? "var(--c0)" : "var(--c1)", opacity: (Math.abs(each) / most).toFixed(3),
+        x: n * width, width: width - 0.4, height: 14, fill: each > 0 ? "var(--c0)" : "var(--c1)", opacity: Math.sqrt(Math.abs(each) / most).toFixed(3),
       })));
       return drawn;
     }

@@ -52,7 +52,8 @@
     // Draw the tree of a word: a button for each token, as wide as its bytes, and lines to its parts.
     function tree(word) {
       const nodes = word.flatMap(inside), rows = Math.max(...nodes.map((node) => node.height));
-      const bytes = word.reduce((sum, node) => sum + node.width, 0), size = 26;
+      const bytes = word.reduce((sum, node) => sum + node.width, 0);
+      const size = Math.min(26, Math.max(19, (drawn.clientWidth - 6) / bytes)); // pixels a byte, less on a phone
       const part = html("div", { class: "tree" });
       part.style.cssText = `width: ${bytes * size}px; height: ${(rows + 1) * HEIGHT}px`;
       const roots = new Set(word);
