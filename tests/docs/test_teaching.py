@@ -24,7 +24,7 @@ GENERATE = Parser(GenerateConfig, prog="generate.py", description="")
 def test_commands_are_understood() -> None:
     lines = PAGE.replace("\\\n", " ")  # a command may go on in the next line
     commands = [shlex.split(each) for each in re.findall(r"^    python (.+)$", lines, re.MULTILINE)]
-    assert len(commands) == 9
+    assert len(commands) == 10
     for program, *words in commands:
         if program == "generate.py":
             GENERATE.read(words)

@@ -36,6 +36,6 @@ def test_a_chapter_has_its_parts(chapter: Path) -> None:
     assert [next(each for each in wanted if heading.startswith(each)) for heading in found] == wanted
     assert re.findall(r"^\*\*\d \((\w+)\)\.\*\*", text, flags=re.MULTILINE) == ["easy", "medium", "hard"]
     folded = re.findall(r"<summary>(\w+)</summary>", text)
-    assert folded == ["Hint", "Solution"] * 3
+    assert folded == ["Answer"] * text.count("```{touch}") + ["Hint", "Solution"] * 3
     assert text.count("<details>") == text.count("</details>") == len(folded)
     assert "plt.show()" in text
