@@ -47,5 +47,5 @@ def svg_of(figure: Figure) -> str:
 
 
 def _shortened(tag: re.Match[str]) -> str:
-    """Return a tag with one space where it has more, and its numbers with two decimals: a page is read over networks."""
+    """Return a tag with one space where it has more, and its numbers with two decimals: a page is small then."""
     return re.sub(r"(\d\.\d\d)\d+", r"\1", re.sub(r"\s+", " ", tag.group()))
