@@ -34,7 +34,7 @@ from minigrad.training.folder.places import check_places
 from minigrad.training.folder.record import TrainResult
 from minigrad.training.settings import ALIASES, TrainConfig
 from models.names import check_model
-from models.pretrained import find_runs
+from models.pretrained import find_runs, names
 
 if TYPE_CHECKING:
     from minigrad.data.tokens.batches import Batch
@@ -68,7 +68,7 @@ def train(
     begins = not config.init and config.resume is None
     check_model(config.model, config.size, assignments(config.set), begins=begins)
     config = find_runs(config)
-    check_places(config)
+    check_places(config, tokenizers=names())
     hardware.prepare(config.threads, world.sharing)
     check_limits(hardware.threads())
     if world.rank == 0:

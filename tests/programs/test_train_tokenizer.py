@@ -69,6 +69,11 @@ def test_a_tokenizer_without_such_a_token_is_refused_in_a_sentence(text, tmp_pat
     assert "Name one of them as eos_token in its tokenizer_config.json" in error
 
 
+def test_the_tokenizer_of_a_model_that_comes_with_minigrad_goes_by_its_name(text, tmp_path):
+    folder = run(text, tmp_path / "run", tokenizer="vidya-v2-nano", vocab=None, steps=1).out
+    assert tokenizer.load(folder).fingerprint() == tokenizer.load("vidya-v2-nano").fingerprint()
+
+
 def test_the_tokenizer_of_vidya_v1_is_trained_kept_and_used(text, tmp_path, capsys):
     changes = {"model": "vidya-v1", "tokenizer": "vidya-v1", "steps": 2, "set": "num_layers=1,width=16"}
     assert "<BOS> ends a document" in plan_of(text, tmp_path, capsys, **changes)

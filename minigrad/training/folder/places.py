@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from minigrad.data import corpus, mixture
@@ -18,19 +18,23 @@ RUNS = Path("runs")
 """The folder of the run folders that get no name of their own (--out)."""
 
 
-def check_places(settings: TrainConfig) -> None:
-    """Raise InputError for the first file or folder in the settings that cannot be used; nothing is written."""
+def check_places(settings: TrainConfig, tokenizers: Collection[str] = ()) -> None:
+    """Raise InputError for the first file or folder in the settings that cannot be used; nothing is written.
+
+    `tokenizers` are names of tokenizers that need no path.
+    """
     if settings.resume is not None:  # text, tokenizer and initial weights are those of its folder
         if settings.resume:
             Record.read(Path(settings.resume))
         return
     is_task = settings.objective and settings.data.startswith("task:")
-    names = [] if is_task else [*mixture.parse_shares(settings.data)]
-    names += [] if settings.held_out is None else [settings.held_out]
-    names += [] if settings.replay_text is None else mixture.parse_shares(settings.replay_text)
-    for text in names:
+    texts = [] if is_task else [*mixture.parse_shares(settings.data)]
+    texts += [] if settings.held_out is None else [settings.held_out]
+    texts += [] if settings.replay_text is None else mixture.parse_shares(settings.replay_text)
+    for text in texts:
         corpus.check_name(text)
-    if settings.tokenizer is not None and not settings.trains_tokenizer:
+    known = settings.trains_tokenizer or settings.tokenizer in tokenizers
+    if settings.tokenizer is not None and not known:
         try:
             Path(settings.tokenizer).stat()
         except OSError as error:
