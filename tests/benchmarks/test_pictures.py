@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import pictures
+from benchmarks import moving_picture, pictures
+from minigrad.generation.continuation import Token
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import Sample, State
 from minigrad.training.reporting import metrics
@@ -75,3 +76,22 @@ def test_no_line_of_a_sample_is_wider_than_the_picture() -> None:
     assert len(lines) > max(pictures.LINES)
     assert max(map(len, lines)) <= pictures.COLUMNS
     assert pictures.COLUMNS * 8.5 + 2 * pictures.MARGIN < pictures.WIDTH  # 8.5: of the widest usual font at 14 pixels
+
+
+def test_tokens_appear_one_after_the_other_coloured_by_their_surprise() -> None:
+    picture = moving_picture.moving_picture("write", "a <b", [token(" is", 0.5), token("\n", 9), token("new", 4)])
+    assert text_of(picture) == "A small model writes $ write a <b is new"
+    assert [each.get("class") for each in ElementTree.fromstring(picture).iter(f"{SVG}tspan")] == [
+        "bits0",
+        "bits0",
+        "bits2",
+    ]
+    assert "animation-delay:0.18s" in picture
+    assert "prefers-reduced-motion" in picture
+
+
+def token(text: str, bits: float) -> Token:
+    """Return a generated token with this text and surprise."""
+    found = Token(0)
+    found.text, found.log_probability = text, -bits * 0.6931471805599453
+    return found
