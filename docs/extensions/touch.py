@@ -26,7 +26,7 @@ SCRIPTS = Path(__file__).parents[1] / "static" / "figures"
 MODEL = "vidya-v2-nano"
 """The trained model that the figures hold, by its name in models/pretrained."""
 
-_ENGINE = "Machine, Reader, Tokenizer, distribution, draw, softmax, uniform"
+_ENGINE = "Machine, Reader, STEPS, Tokenizer, distribution, draw, softmax, uniform"
 """What the figures use of the engine."""
 
 

@@ -16,9 +16,10 @@ import models
 import tokenizer
 from docs.extensions import touch
 from minigrad import Tensor, generation, no_grad, optim
+from minigrad.generation.decoding import document
 from minigrad.generation.sampling import distribution
 from minigrad.nn import RotaryAngles
-from minigrad.pages.explain import attention_weights, trace
+from minigrad.pages.explain import attention_weights, logit_lens, trace
 from minigrad.pages.explain.attention import ATTENTIONS
 from tests.browser import PATIENCE, Browser, needs_a_browser, started
 from tests.source_files import PAGES, ROOT
@@ -267,6 +268,33 @@ def test_a_row_of_attention_has_the_numbers_of_the_library(opened: Open, run: Pa
         return [box.x + box.width / 2, box.y + box.height / 2]; })()""")
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
     until(page, "document.querySelectorAll('tbody tr').length === 4")  # the query, two tokens, the sum
+
+
+@needs_a_browser
+def test_the_model_in_motion_answers_as_the_library_after_each_layer(
+    opened: Open, run: Path, tok: tokenizer.Tokenizer
+) -> None:
+    page, model, text = opened("motion"), models.load(run, quantize="int8").eval(), "the other the"
+    write(page, text)
+    ids = document(tok, text)
+    found = logit_lens(model, trace(model, ids, ATTENTIONS))
+    steps = "document.querySelectorAll('.steps button')"
+    for layer in range(1, 5):
+        page.run(f"{steps}[{15 * layer}].click()")
+        assert status(page).startswith(f"Step {15 * layer + 1} of 63, layer {layer} of 4: multiply by a matrix, and")
+        answer, chance = found.tokens[layer, -1], found.probabilities[layer, -1]
+        shown = page.run("document.querySelector('p.mono').textContent").split(": ")[1]
+        name = tok.decode([answer]).replace(" ", "·")
+        assert "\ufffd" in name or shown.startswith(name)  # a part of a character has its byte as its name
+        assert float(re.findall(r"([\d.]+)%", shown)[0]) == pytest.approx(100 * chance, abs=0.6)
+    press(page, "◀ one back")
+    assert "layer 4 of 4: let each unit say its part" in status(page)
+    page.run(f"{steps}[8].click()")
+    weights = attention_weights(next(each for each in trace(model, ids, ATTENTIONS).operations if each.layer == 0))[-1]
+    shares = texts(page, ".touch div.soft > div")
+    assert [float(re.findall(r"([\d.]+)%", each)[0]) for each in shares] == pytest.approx(
+        [100 * head.max() for head in weights], abs=0.6
+    )
 
 
 def test_a_page_loads_the_scripts_of_its_own_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
