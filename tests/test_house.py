@@ -56,7 +56,9 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.data": SYSTEM | {"numpy", "minigrad.formats", "minigrad.nn.layout"},
     "minigrad.programs": NN | {"minigrad.quantised"},
     "minigrad.generation": NN | {"minigrad.adaptive", "minigrad.programs", "minigrad.data"},
-    "minigrad.serving": NN | {"minigrad.generation", "minigrad.programs", "minigrad.serving.settings", "starlette"},
+    "minigrad.serving": NN
+    | {f"minigrad.{name}" for name in ("generation", "programs", "pages", "pages.model_page", "serving.settings")}
+    | {"starlette"},
     "minigrad.serving.settings": GROUND | {"minigrad.generation.settings"},
     "minigrad.serving.__main__": NN  # a program
     | {"minigrad.cli", "minigrad.generation", "minigrad.serving", "uvicorn", "models", "tokenizer"},

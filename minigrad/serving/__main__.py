@@ -49,7 +49,7 @@ def serve(config: ServeConfig) -> None:
         for each in models:
             say(f"[{each.name}: {places(each)}]", sys.stderr)
         address = f"http://{config.host}:{listener.getsockname()[1]}"
-        say(f"[serving at {address}/v1; Ctrl-C ends it]", sys.stderr)
+        say(f"[serving at {address}/v1, the playground at {address}; Ctrl-C ends it]", sys.stderr)
         settings = uvicorn.Config(
             Api(models, config).app(), log_level="warning", ws="none", timeout_graceful_shutdown=5
         )

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from minigrad.errors import InputError
@@ -28,6 +28,7 @@ from minigrad.options import unknown
 from minigrad.serving.bodies import Body, RefusedError, read_chat, read_completion, read_tokenize
 from minigrad.serving.engine import Engine, News
 from minigrad.serving.metrics import Metrics
+from minigrad.serving.playground import playground
 from minigrad.serving.replies import Echo, Part, Reply
 from minigrad.serving.scheduler import Event, Text
 from minigrad.serving.served import Served
@@ -35,6 +36,7 @@ from minigrad.serving.settings import LOCAL, ServeConfig
 from minigrad.system.terminal import say
 
 Handler = Callable[[Request], Awaitable[Response]]
+_OPEN = ("/", "/health")  # neither holds a model's data
 _GONE = 499  # nginx's status for a client that went away; nothing reads it but the metrics
 
 
@@ -85,12 +87,14 @@ class Api:
         self._models, self._config, self._metrics = {each.name: each for each in models}, config, Metrics()
         self._engine = Engine([each.scheduler for each in models], self._deliver)
         self._jobs = dict[Text, Job]()
+        self._page, self._policy = playground(needs_key=config.api_key is not None)
         self._encoding = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def app(self) -> Starlette:
         """Return the application that a server runs."""
         paths: dict[str, tuple[str, Handler]] = {
+            "/": ("GET", self._playground),
             "/health": ("GET", self._health),
             "/metrics": ("GET", self._metrics_page),
             "/tokenize": ("POST", self._tokenize),
@@ -157,7 +161,7 @@ class Api:
         if self._config.is_local and request.url.hostname not in LOCAL:
             raise RefusedError("this server answers at local addresses only", 403)
         key, given = self._config.api_key, request.headers.get("authorization", "").encode()
-        if key is not None and path != "/health" and not hmac.compare_digest(given, f"Bearer {key}".encode()):
+        if key is not None and path not in _OPEN and not hmac.compare_digest(given, f"Bearer {key}".encode()):
             raise RefusedError("the API key is missing or wrong", 401, code="invalid_api_key")
 
     async def _body(self, request: Request) -> bytes:
@@ -182,6 +186,14 @@ class Api:
             raise RefusedError(str(unknown("model", name, self._models)), 404, field="model", code="model_not_found")
         return self._models[name]
 
+    async def _playground(self, request: Request) -> Response:
+        headers = {
+            "Content-Security-Policy": self._policy,
+            "Cache-Control": "no-cache",
+            "X-Content-Type-Options": "nosniff",
+        }
+        return HTMLResponse(self._page, headers=headers)
+
     async def _health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
@@ -199,7 +211,8 @@ class Api:
         name, prompt, messages = read_tokenize(await self._body(request))
         model = self._model(name)
         ids = await self._encoded(model.encode_messages if messages else model.tokenizer.encode, messages or prompt)
-        return JSONResponse({"count": len(ids), "tokens": ids, "max_model_len": model.scheduler.capacity})
+        about = {"max_model_len": model.scheduler.capacity, "converses": model.form is not None}
+        return JSONResponse({"count": len(ids), "tokens": ids} | about)
 
     async def _complete(self, request: Request) -> Response:
         body, prompts = read_completion(await self._body(request))

@@ -10,7 +10,8 @@ from typing import Any
 from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
 from minigrad.pages.model_page.export import export
-from minigrad.pages.model_page.scripts import ENGINE, FOLDER, WRITING, joined
+from minigrad.pages.model_page.parts import conversation, editor, sliders
+from minigrad.pages.model_page.scripts import DRAWING, ENGINE, STYLE, WRITING, joined
 from minigrad.pages.page import escape, page
 from minigrad.quantised import format_of
 from minigrad.system.units import format_count
@@ -40,14 +41,15 @@ def model_page(
     body = _BODY.format(
         title=escape(title),
         facts=escape(facts),
-        settings=_sliders(settings or Sampling()),
+        settings=sliders(settings or Sampling()),
         modes=_MODES if chat else "",
-        chat=_CHAT if chat else "",
+        editor=editor(),
+        chat=conversation() if chat else "",
         content=_in_script(json.dumps(content, ensure_ascii=False, separators=(",", ":"))),
         weights=base64.b64encode(weights).decode(),
-        script=joined(*ENGINE, *WRITING, "view", "chat", "start"),
+        script=joined(*ENGINE, *WRITING, *DRAWING, "view", "chat", "start"),
     )
-    return page(title, body, (FOLDER / "style.css").read_text(encoding="utf-8"), head=_POLICY)
+    return page(title, body, STYLE.read_text(encoding="utf-8"), head=_POLICY)
 
 
 def _in_script(text: str) -> str:
@@ -55,50 +57,25 @@ def _in_script(text: str) -> str:
     return text.replace("<", "\\u003c")
 
 
-def _sliders(settings: Sampling) -> str:
-    sliders = [
-        ("temperature", "Temperature", settings.temperature, 0, 2, 0.05),
-        ("top-k", "Top-k", settings.top_k or 0, 0, 200, 1),
-        ("top-p", "Top-p", settings.top_p or 1, 0.05, 1, 0.01),
-        ("min-p", "Min-p", settings.min_p or 0, 0, 0.5, 0.01),
-    ]
-    return "".join(
-        f"<div class=setting><label for={name}>{label}</label><input id={name} type=range min={least} max={most} "
-        f"step={step} value={value}><output id={name}-value for={name}></output></div>"
-        for name, label, value, least, most, step in sliders
-    ) + _NUMBERS.format(seed=settings.seed, count=settings.tokens)
-
-
 _POLICY = (
     "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; script-src 'unsafe-inline' "
     "'wasm-unsafe-eval'; style-src 'unsafe-inline'; img-src data:\">\n<link rel=icon href=\"data:,\">\n"
 )
 
-_NUMBERS = """<div class=row><label>Seed <input id=seed type=number min=0 max=4294967295 step=1 value={seed}></label>
-<label>Tokens <input id=count type=number min=1 max=100000 step=1 value={count}></label></div>"""
-
 _MODES = """<div class=row role=radiogroup aria-label="What the page is for"><label><input type=radio name=mode \
 id=as-text checked> Text</label><label><input type=radio name=mode id=as-chat> Conversation</label></div>"""
-
-_CHAT = """<section id=chat hidden aria-label="Conversation"><div id=messages role=log aria-live=polite></div>
-<form id=ask class=row><input id=message aria-label="Your message" autocomplete=off placeholder="Your message">
-<button id=send class=strong>Send</button></form></section>"""
 
 _BODY = """<h1>{title}</h1><p>{facts}</p>
 <noscript>The model runs as a script: allow scripts to use this page.</noscript>
 {modes}<main><div><section id=writing aria-label="Text">
-<div id=editor><div id=paper aria-hidden=true></div><textarea id=text spellcheck=false autocomplete=off \
-autocapitalize=off aria-label="The text: write, and let the model write on" aria-describedby=help></textarea></div>
-<div class="row actions"><button id=write class=strong type=button>Write on</button><button id=undo \
-type=button disabled>Undo</button><button id=new type=button>New text</button></div>
-<div class=row role=radiogroup aria-label="What the colours show"><span>Colours:</span><label><input type=radio \
-name=colours id=by-surprise checked> surprise</label><label><input type=radio name=colours id=by-head> what a head \
-reads</label></div></section>{chat}
-<p id=status class=soft role=status></p>
+{editor}<div class=row role=radiogroup aria-label="What the colours show"><span>Colours:</span><label><input \
+type=radio name=colours id=by-surprise checked> surprise</label><label><input type=radio name=colours id=by-head> what \
+a head reads</label></div></section>{chat}
+<p id=status class="soft status" role=status></p>
 <p id=help class=soft>Edit the text anywhere. Ctrl + Enter writes on, Escape stops. The list shows the rivals of \
 the token at the cursor: click one to take another branch. The stronger its colour, the less the model expected a \
 token.</p></div>
-<div><h2 id=here>What may come next</h2><ol id=rivals tabindex=-1 aria-labelledby=here></ol>
+<div><h2 id=here>What may come next</h2><ol id=rivals class=rivals tabindex=-1 aria-labelledby=here></ol>
 <p class=soft>Blue: the probability with these settings. Grey: the probability that the model itself gives.</p>
 {settings}
 <h2>What each layer would have said</h2><table id=layers></table>

@@ -9,11 +9,11 @@ import pytest
 
 from minigrad.generation.sampling import distribution
 from minigrad.generation.settings import Sampling
-from minigrad.pages.model_page.scripts import ENGINE, FOLDER, WRITING, joined
+from minigrad.pages.model_page.scripts import DRAWING, ENGINE, FOLDER, WRITING, joined
 
 
 def test_every_script_is_known_and_none_can_end_its_tag() -> None:
-    names = {*ENGINE, *WRITING, "view", "chat", "start"}
+    names = {*ENGINE, *WRITING, *DRAWING, "view", "chat", "start"}
     assert {path.stem for path in FOLDER.glob("*.js")} == names
     assert "</script" not in joined(*names)
     assert len(joined(*ENGINE).splitlines()) <= 600

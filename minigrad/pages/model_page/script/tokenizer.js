@@ -68,13 +68,9 @@ class Tokenizer {
     });
   }
 
-  // Return a token that stands by itself: a dot for a space, \x and two digits for a byte that is no character.
   name(id) {
     const content = this.content[id];
-    if (content === null) return `[${id}]`;
-    const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(new Uint8Array(content));
-    if (text.includes("\ufffd")) return content.map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("");
-    return text.replaceAll(" ", "·").replaceAll("\n", "↵").replaceAll("\t", "⇥").replaceAll("\r", "␍");
+    return content === null ? `[${id}]` : visible(content);
   }
 }
 

@@ -1,18 +1,8 @@
 // The page itself: the text and its colours, the next token, the layers and the heads. All text is set as text, never
 // as markup. `content` is the table of the page, `file` the bytes of the weights.
 
-const $ = (id) => document.getElementById(id);
 const SLICE = 25; // milliseconds of work between two drawings of the page
 const SHOWN = 10; // rivals of a token
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
-
-const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)}%`;
 
 class View {
   constructor(content, file) {
@@ -28,7 +18,7 @@ class View {
     this.prompt = ""; // the text before the model wrote on
     this.head = [0, 0];
     this.undone = []; // earlier texts, the newest last
-    this.spans = [];
+    this.paper = new Paper($("text"), $("paper"));
     this.listen();
     this.restore();
   }
@@ -51,7 +41,7 @@ class View {
     $("undo").addEventListener("click", () => this.undo());
     $("new").addEventListener("click", () => this.change([...this.words.begin]));
     for (const name of ["temperature", "top-k", "top-p", "min-p", "seed"]) {
-      $(name).addEventListener("input", () => (this.keep(), this.showSettings(), this.showRivals()));
+      $(name).addEventListener("input", () => (this.keep(), showSliders(document), this.showRivals()));
     }
     for (const name of ["by-surprise", "by-head"]) $(name).addEventListener("change", () => this.showColours());
     $("ask")?.addEventListener("submit", (event) => (event.preventDefault(), this.ask($("message").value)));
@@ -174,7 +164,7 @@ class View {
     this.prompt = kept.get("text") ?? this.content.prompt;
     this.reader.replace(this.tokensOf(this.prompt));
     this.showText();
-    this.showSettings();
+    showSliders(document);
     this.showHeads();
     this.work();
   }
@@ -183,9 +173,7 @@ class View {
   followCaret() {
     const field = $("text");
     if (document.activeElement !== field || this.left || this.isBusy) return;
-    let end = 0;
-    const place = this.pieces.findIndex((piece) => (end += piece.length) > field.selectionStart);
-    this.lookAt(place < 0 ? null : place);
+    this.lookAt(this.paper.place);
   }
 
   lookAt(place) {
@@ -221,34 +209,18 @@ class View {
 
   showText() {
     this.pieces = this.piecesOf(this.reader.ids);
-    const field = $("text"), text = this.pieces.join("");
-    if (field.value !== text) field.value = text;
+    this.paper.write(this.pieces);
     this.showColours();
   }
 
   showColours() {
-    const { reader, spans } = this;
-    while (spans.length > this.pieces.length) spans.pop().remove();
-    while (spans.length < this.pieces.length) {
-      spans.push(element("span", { "data-place": spans.length }));
-      $("paper").append(spans.at(-1));
-    }
+    const { reader } = this;
     const byHead = $("by-head").checked, read = byHead ? this.weights() : null;
     const least = this.place ?? reader.ids.length, marked = byHead ? (this.pointed ?? least) : least;
     const most = Math.max(...(read ?? []), 1e-9);
-    spans.forEach((span, place) => {
-      const share = byHead ? (read?.[place] ?? 0) / most : Math.min((reader.surprises[place] ?? 0) / 12, 1);
-      this.paint(span, this.pieces[place], share.toFixed(2), place === marked);
-    });
+    const strength = (place) => (byHead ? (read?.[place] ?? 0) / most : strengthOf(reader.surprises[place]));
+    this.paper.colour(strength, marked);
     $("paper").classList.toggle("heads", byHead);
-  }
-
-  // Change a span where it has changed.
-  paint(span, text, strength, isMarked) {
-    if (span.textContent !== text) span.textContent = text;
-    if (span.strength !== strength) span.style.setProperty("--strength", strength);
-    if (span.isMarked !== isMarked) span.classList.toggle("marked", isMarked);
-    Object.assign(span, { strength, isMarked });
   }
 
   // Return the share of each token that the chosen head reads: from the token pointed at, else the one looked at.
@@ -286,15 +258,11 @@ class View {
     if (chosen !== null && !shown.includes(chosen)) shown.push(chosen);
     for (const id of shown) {
       const numbers = `${percent(drawn[id])} drawn, ${percent(chances[id])} by the model`;
-      const name = element("span", { class: "name" }, this.nameOf(id));
-      const share = element("span", { class: "share" }, drawn[id] ? percent(drawn[id]) : "cut");
-      const button = element("button", { type: "button", title: numbers }, name, share);
-      button.setAttribute("aria-label", `${this.nameOf(id)}: ${numbers}${id === chosen ? "; it is in the text" : ""}`);
+      const share = drawn[id] ? percent(drawn[id]) : "cut", isChosen = id === chosen;
+      const button = rivalButton(this.nameOf(id), { share, numbers, isChosen }, () => this.take(id));
       button.style.setProperty("--drawn", drawn[id]);
       button.style.setProperty("--model", chances[id]);
-      button.classList.toggle("chosen", id === chosen);
       button.classList.toggle("cut", !drawn[id]);
-      button.addEventListener("click", () => this.take(id));
       list.append(element("li", {}, button));
     }
   }
@@ -335,13 +303,5 @@ class View {
     });
     $("heads").replaceChildren(...rows);
     $("heads").querySelector("button").setAttribute("aria-pressed", "true");
-  }
-
-  showSettings() {
-    const off = { "top-k": "0", "top-p": "1", "min-p": "0" };
-    for (const name of ["temperature", "top-k", "top-p", "min-p"]) {
-      const { value } = $(name);
-      $(`${name}-value`).textContent = Number(value) === Number(off[name]) ? "off" : value;
-    }
   }
 }
