@@ -14,7 +14,7 @@ import pytest
 
 import models
 import tokenizer
-from docs.extensions import touch
+from docs.extensions import figure_files
 from minigrad import Tensor, generation, no_grad, optim
 from minigrad.generation.decoding import document
 from minigrad.generation.sampling import distribution
@@ -52,9 +52,9 @@ def run(tmp_path_factory: pytest.TempPathFactory, tok: tokenizer.Tokenizer) -> P
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, run: Path) -> Path:
     folder = tmp_path_factory.mktemp("site") / "figures"
-    shutil.copytree(touch.SCRIPTS, folder)
-    (folder / "engine.js").write_text(touch.engine(), encoding="utf-8")
-    for name, text in touch.trained(run):
+    shutil.copytree(figure_files.SCRIPTS, folder)
+    (folder / "engine.js").write_text(figure_files.engine(), encoding="utf-8")
+    for name, text in figure_files.trained(run):
         (folder / name).write_text(text, encoding="utf-8")
     return folder
 
@@ -66,7 +66,7 @@ def opened(browser: Browser, site: Path) -> Iterator[Open]:
     def opened(name: str) -> Browser:
         scripts = "".join(f"<script src={each}.js defer></script>" for each in ("shared", name))
         head = "<!doctype html><meta charset=utf-8><meta name=viewport content=width=device-width>"
-        place = touch.place_of(name).replace("|", "<p>What to do.</p>")
+        place = figure_files.place_of(name).replace("|", "<p>What to do.</p>")
         page = site / f"{name}.html"
         page.write_text(f"{head}<link rel=stylesheet href=figures.css>{place}{scripts}", encoding="utf-8")
         browser.resize(360, phone=True)
@@ -313,7 +313,7 @@ def test_a_page_loads_the_scripts_of_its_own_figures(tmp_path: Path, capsys: pyt
     assert re.findall(r'src="_static/figures/(\w+)\.js', page) == ["shared", "rotary"]
     assert re.search(r'<figure class="touch" data-figure="rotary" hidden>\s*<p>Do <em>this</em>.</p>\s*</figure>', page)
     assert "figures/" not in other
-    for name, _ in touch.files():
+    for name, _ in figure_files.files():
         assert (tmp_path / "out" / "_static" / "figures" / name).exists()
     (tmp_path / "index.md").write_text("# A\n\n```{touch} shared\n```\n", encoding="utf-8")
     assert build_main(["--fail-on-warning", "--quiet", str(tmp_path), str(tmp_path / "out")]) != 0
@@ -326,4 +326,4 @@ def test_every_figure_is_in_a_chapter() -> None:
         for page in PAGES
         for name in re.findall(r"^```{touch} (\w+)$", page.read_text("utf-8"), flags=re.MULTILINE)
     ]
-    assert sorted(shown) == sorted({path.stem for path in touch.SCRIPTS.glob("*.js")} - {"shared"})
+    assert sorted(shown) == sorted({path.stem for path in figure_files.SCRIPTS.glob("*.js")} - {"shared"})
