@@ -2,11 +2,11 @@
 
     python benchmarks/weight_formats.py --run runs/vidya-v2-nano    # bits per byte on the validation text of a run
     python benchmarks/weight_formats.py --family gpt2 --size 124m   # speed and memory, with random weights
-    python benchmarks/weight_formats.py --family gpt2 --size 300m --formats float32 float16 int8 --samples 1 32 64
+    python benchmarks/weight_formats.py --family gpt2 --size 300m --samples 1 32 64 --tokens 16
 
 Each format is measured in a process of its own, because memory that a process has had is not always given back. The
-speed is that of a text of 128 tokens after a prompt of 16, alone and several at once (--samples); the memory is what is
-resident after loading. Run with nothing else on the machine.
+speed is that of a text of 128 tokens (--tokens) after a prompt of 16, alone and several at once (--samples); the memory
+is what is resident after loading. Run with nothing else on the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from machine import describe_machine
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-PROMPT, COUNT, LONG, TURNS = list(range(16)), 128, 512, 3
+PROMPT, LONG, TURNS = list(range(16)), 512, 3
 FORMATS = ("float32", "float16", "bfloat16", "int8", "int4")
 
 
@@ -53,7 +53,7 @@ def resident_bytes() -> int:
     return 0
 
 
-def timed(folder: str, format: str | None, samples: list[int]) -> dict[str, Any]:
+def timed(folder: str, format: str | None, samples: list[int], tokens: int) -> dict[str, Any]:
     """Return the memory of a model after loading, and its tokens per second for this number of texts."""
     import models
     from minigrad.generation import Sampling, stream
@@ -62,7 +62,7 @@ def timed(folder: str, format: str | None, samples: list[int]) -> dict[str, Any]
     start = time.perf_counter()
     model = models.load(folder, quantize=format)
     loading, memory = time.perf_counter() - start, resident_bytes() - before
-    greedy = Sampling(temperature=0, tokens=COUNT)
+    greedy = Sampling(temperature=0, tokens=tokens)
     speeds = {}
     for texts in samples:
         settings, best = greedy.changed({"samples": texts}), float("inf")
@@ -90,13 +90,14 @@ def main() -> None:
     parser.add_argument("--size", default="124m")
     parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=FORMATS)
     parser.add_argument("--samples", type=int, nargs="+", default=[1, 16], help="texts that are written at once")
+    parser.add_argument("--tokens", type=int, default=128, help="of each text")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         task = json.loads(arguments.one)
         format = None if task["format"] == "float32" else task["format"]
-        folder, samples = task["folder"], task["samples"]
-        print(json.dumps(scored(folder, format) if task["kind"] == "scored" else timed(folder, format, samples)))
+        run, samples, tokens = task["folder"], task["samples"], task["tokens"]
+        print(json.dumps(scored(run, format) if task["kind"] == "scored" else timed(run, format, samples, tokens)))
         return
     import models
 
@@ -107,7 +108,8 @@ def main() -> None:
         print(describe_machine())
         results = {}
         for format in arguments.formats:
-            task = json.dumps({"kind": kind, "folder": folder, "format": format, "samples": arguments.samples})
+            asked = {"kind": kind, "folder": folder, "format": format}
+            task = json.dumps(asked | {"samples": arguments.samples, "tokens": arguments.tokens})
             command = [sys.executable, __file__, "--one", task]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             results[format] = json.loads(done.stdout.splitlines()[-1])
