@@ -16,8 +16,6 @@ import sys
 from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
-LATE = 1  # the exit code of a process that took too long; faulthandler chose it
-
 
 class Bounds(NamedTuple):
     """What a template may take and write."""

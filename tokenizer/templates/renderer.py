@@ -7,12 +7,13 @@ import importlib.util
 import json
 import subprocess
 import sys
+import time
 import weakref
 from pathlib import Path
 from typing import Any
 
 from tokenizer.errors import TokenizerError
-from tokenizer.templates.program import LATE, Bounds
+from tokenizer.templates.program import Bounds
 
 PROGRAM = Path(__file__).with_name("program.py")
 BOUNDS = Bounds()
@@ -48,6 +49,7 @@ class Renderer:
         """Return the answer of the process; one that gives none is ended, and the next question starts another."""
         process, line = self._process, b""
         assert process is not None and process.stdin is not None and process.stdout is not None  # noqa: PT018
+        asked = time.monotonic()
         try:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(json.dumps(given).encode() + b"\n")
@@ -57,8 +59,9 @@ class Renderer:
             if not line:
                 self._process = None
                 self._end()
-        late = f"it takes more than {BOUNDS.seconds:g} seconds"
-        broken = late if process.returncode == LATE else "its process broke down"
+        # Not its exit code: faulthandler, which ends it, prints where it was first, and may crash over that.
+        late = time.monotonic() - asked > BOUNDS.seconds
+        broken = f"it takes more than {BOUNDS.seconds:g} seconds" if late else "its process broke down"
         answer = json.loads(line) if line else {"refused": broken}
         if "refused" in answer:
             raise TokenizerError(f"{self.place} {fault}: {answer['refused']}")
