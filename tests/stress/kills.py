@@ -17,6 +17,7 @@ import functools
 import hashlib
 import itertools
 import json
+import operator
 import os
 import random
 import re
@@ -92,14 +93,20 @@ def watch(process: subprocess.Popen[bytes], until: Callable[[], object]) -> bool
     return False
 
 
-def start(words: list[str]) -> subprocess.Popen[bytes]:
-    """Start a run that prints nothing."""
-    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def start(words: list[str], told: Path) -> subprocess.Popen[bytes]:
+    """Start a run that appends what it prints to the file `told`."""
+    with told.open("ab") as output:
+        return subprocess.Popen(words, stdout=output, stderr=subprocess.DEVNULL)
+
+
+def log_of(folder: Path) -> Path:
+    """Return the file of what the processes of a run printed."""
+    return folder.with_name(f"{folder.name}.log")
 
 
 def whole(words: list[str], folder: Path) -> Whole:
     """Train a run that is not stopped."""
-    process = start([*words, f"--out={folder}"])
+    process = start([*words, f"--out={folder}"], log_of(folder))
     watch(process, lambda: checkpoint.steps(folder))
     began = time.monotonic()
     if process.wait(timeout=LATEST):
@@ -111,7 +118,7 @@ def kill_run(words: list[str], folder: Path, draw: random.Random, seconds: float
     """Train, and kill the process at a random moment after it has saved; None if it had ended by then."""
     known = checkpoint.steps(folder)[-1:]
     in_a_save, moment = draw.random() < 0.25, draw.uniform(0, seconds)
-    process = start(words)
+    process = start(words, log_of(folder))
     if watch(process, lambda: checkpoint.steps(folder)[-1:] != known):
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=moment)
@@ -195,11 +202,14 @@ class Series:
         """Kill a run once or up to `most` times, continue it to its end, compare it and print what came of it."""
         expected = self.never_stopped(name, shape)
         folder, found = self.killed(name, shape, most)
-        printed = re.search(r"continuing after step ([\d,]+)", finish(command(KINDS[name], f"--resume={folder}")))
-        step = int(printed[1].replace(",", "")) if printed else 0
-        is_equal = outcome(folder) == expected.outcome and step >= found[-1].saved
-        steps, ends = [*(each.saved for each in found[:-1]), step], ["killed again"] * (len(found) - 1)
-        for each, begun, end in zip(found, steps, [*ends, "equal" if is_equal else "DIFFERENT"], strict=True):
+        # The last continuation may be at its end already: it was to be killed too, and was faster.
+        told = log_of(folder).read_text(encoding="utf-8") + finish(command(KINDS[name], f"--resume={folder}"))
+        steps = [int(each.replace(",", "")) for each in re.findall(r"continuing after step ([\d,]+)", told)]
+        saved = [each.saved for each in found]
+        is_equal = outcome(folder) == expected.outcome
+        is_equal = is_equal and len(steps) == len(saved) and all(map(operator.ge, steps, saved))
+        ends = ["killed again"] * (len(found) - 1) + ["equal" if is_equal else "DIFFERENT"]
+        for each, begun, end in itertools.zip_longest(found, steps[: len(found)], ends, fillvalue=0):
             print(f"{name:17}{shape:9}{each.way:14}{each.step:>8}{begun:>16}   {end}", flush=True)
         self.runs, self.failures = self.runs + 1, self.failures + (not is_equal)
         self.kills[shape] += len(found)
