@@ -4,23 +4,27 @@
     ```
 
 Docstrings and comments become Markdown with formulas; the code beside them is that of the file, with its line numbers.
-A name that the source does not have is an error of the build. Styles are in docs/static/course.css.
+A name that the source does not have is an error of the build. Notes beside groups of lines can be added (`notes`).
+Styles are in docs/static/course.css.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
-from source_parts import Excerpt, NotFoundError, find, parts_of
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
+
+from docs.extensions.notes import NoteError, noted_parts, read_notes
+from docs.extensions.source_parts import Excerpt, NotFoundError, Part, find
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,29 +33,34 @@ class Annotate(SphinxDirective):
     """Lay the prose of an object of the source beside its code."""
 
     required_arguments = 1
+    has_content = True
+    option_spec: ClassVar = {"code": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
         """Return one block: a heading that names the file, then a row for each part."""
         try:
             excerpt = find(self.arguments[0], ROOT)
-        except NotFoundError as error:
+            parts = noted_parts(excerpt, read_notes(self.content), self.options.get("code", ""))
+        except (NotFoundError, NoteError) as error:
             raise self.error(str(error)) from None
         self.env.note_dependency(str(excerpt.path))
-        block = annotated(self, excerpt, {})
+        block = annotated(self, excerpt, parts)
         block.insert(0, nodes.raw("", heading(excerpt), format="html"))
         return [block]
 
 
-def annotated(directive: SphinxDirective, excerpt: Excerpt, names: Mapping[int, str]) -> nodes.container:
+def annotated(
+    directive: SphinxDirective, excerpt: Excerpt, parts: Sequence[Part], names: Mapping[int, str] | None = None
+) -> nodes.container:
     """Return a block with a row for each part of an excerpt; `names` are the lines that can be linked to."""
     block = nodes.container(classes=["annotate"])
     code = highlighted(excerpt.text)
-    for part in parts_of(excerpt):
+    for part in parts:
         row = nodes.container(classes=["annotate-row"])
         prose = nodes.container(classes=["annotate-prose"])
         prose += directive.parse_text_to_nodes(part.prose)
         row += prose
-        row += nodes.raw("", code_html(part.lines, code, names), format="html")
+        row += nodes.raw("", code_html(part.lines, code, names or {}), format="html")
         block += row
     return block
 

@@ -16,10 +16,11 @@ from typing import Any
 
 from annotate import ROOT, annotated
 from docutils import nodes
-from source_parts import definitions, find
 from sphinx.application import Sphinx
 from sphinx.roles import XRefRole
 from sphinx.util.docutils import SphinxDirective
+
+from docs.extensions.source_parts import definitions, find, parts_of
 
 
 class Files(SphinxDirective):
@@ -44,7 +45,7 @@ class Files(SphinxDirective):
         names = definitions(excerpt, module)
         section = nodes.section(ids=[module])
         section += nodes.title("", "", nodes.literal("", path.relative_to(ROOT).as_posix()))
-        section += annotated(self, excerpt, names)
+        section += annotated(self, excerpt, parts_of(excerpt), names)
         for name in [module, *names.values()]:
             self.env.domains.standard_domain.note_object("definition", name, name, location=section)
         return section

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from source_parts import Definition, NotFoundError, find
+from docs.extensions.source_parts import Definition, NotFoundError, find
 
 ROOT = Path(__file__).parents[2]
 WIDTH = 88  # characters of a signature on one line

@@ -18,10 +18,11 @@ from public_names import PublicName, described, public_names
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
-from source_parts import NotFoundError, escaped, markdown
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import make_id
+
+from docs.extensions.source_parts import NotFoundError, escaped, markdown
 
 
 class Reference(SphinxDirective):

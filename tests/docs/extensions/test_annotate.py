@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from docs.extensions.notes import code_of
+from docs.extensions.source_parts import find
 from tests.source_files import ROOT
 
 pytestmark = [pytest.mark.docs, pytest.mark.filterwarnings("default")]
@@ -43,6 +45,22 @@ def test_the_lines_are_those_of_the_file(tmp_path: Path) -> None:
     assert "<math" in page
     assert "Convert real values to probabilities" in page
     assert "r&quot;&quot;&quot;" not in page  # the docstring is prose, and not shown twice
+
+
+def test_notes_stand_beside_their_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "minigrad.ops.norm.rms_norm_formula"
+    notes = f":code: {code_of(find(name, ROOT))}\n\nr = np.sqrt\n: The *length* $r$.\n\nreturn\n: Divide."
+    code, page = build(tmp_path, f"```{{annotate}} {name}\n{notes}\n```\n")
+    assert code == 0
+    rows = [html.unescape(re.sub("<[^>]+>", "", row)) for row in page.split('<div class="annotate-row')[1:]]
+    assert [("The length" in row, "np.sqrt" in row, "Divide." in row, "return" in row) for row in rows[-2:]] == [
+        (True, True, False, False),
+        (False, False, True, True),
+    ]
+    (tmp_path / "again").mkdir()
+    code, _ = build(tmp_path / "again", f"```{{annotate}} {name}\n:code: 0\n\nreturn\n: Divide.\n```\n")
+    assert code != 0
+    assert "the code has changed since its notes were written" in capsys.readouterr().err
 
 
 def test_a_name_that_is_not_there_breaks_the_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
