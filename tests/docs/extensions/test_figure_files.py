@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import time
@@ -183,6 +184,51 @@ def test_the_score_of_the_dials_depends_on_the_distance_alone(opened: Open) -> N
     assert numbers(status(page)) == [abs(round(score(11, 10), 2))]
     # What the chapter answers:
     assert min(score(distance, 10) for distance in range(65)) < 0 < min(score(d, 10_000) for d in range(65))
+
+
+def fetches(order: str, room: int, block: int = 12, steps: int = 12**3) -> int:
+    """Return how often a product of 12 x 12 matrices fetches a line of 4 numbers, if a cache holds some lines."""
+    held, count = dict[tuple[int, int, int], None](), 0
+    outer, inner = (list(itertools.product(range(size), repeat=3)) for size in (12 // block, block))
+    for begin, place in itertools.islice(itertools.product(outer, inner), steps):
+        at = {name: block * first + second for name, first, second in zip(order, begin, place, strict=True)}
+        for matrix, (row, column) in enumerate(("ik", "kj", "ij")):
+            line = matrix, at[row], at[column] // 4
+            count += line not in held
+            held.pop(line, None)
+            held[line] = None
+            if len(held) > room:
+                del held[next(iter(held))]
+    return count
+
+
+@needs_a_browser
+def test_the_cache_of_the_figure_fetches_what_such_a_cache_fetches(opened: Open) -> None:
+    def counts() -> list[int]:
+        return [int(each.replace(",", "")) for each in re.findall(r"[\d,]*\d", status(page))]
+
+    page = opened("caches")
+    assert counts() == [3, fetches("ijk", 12)]
+    for name, order, block in (("textbook", "ijk", 12), ("loop order", "ikj", 12), ("blocks", "ikj", 4)):
+        press(page, name)
+        for room, steps in ((3, 1_000), (15, 40), (16, 1_728), (108, 1_728)):
+            slide(page, "lines", room)
+            slide(page, "steps", steps)
+            assert counts() == [fetches(order, room, block, steps), fetches(order, room, block)]
+    # What the chapter answers:
+    second = fetches("ikj", 16)
+    assert [fetches("ijk", room) <= second for room in (14, 15, 16, 17)] == [False, False, True, True]
+    assert fetches("ijk", 108) == 108
+    slide(page, "lines", 4)
+    slide(page, "steps", 1)
+    assert (
+        page.run("[...document.querySelectorAll('rect')].filter((e) => getComputedStyle(e).fillOpacity == 1).length")
+        == 3
+    )
+    page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
+    press(page, "Play")
+    until(page, "document.querySelector('.slider output').textContent === '1,728'")
+    page.call("Emulation.setEmulatedMedia", features=[])
 
 
 @needs_a_browser
