@@ -317,6 +317,40 @@ def test_a_row_of_attention_has_the_numbers_of_the_library(opened: Open, run: Pa
 
 
 @needs_a_browser
+def test_the_lens_has_the_answers_of_the_library_after_each_layer(
+    opened: Open, run: Path, tok: tokenizer.Tokenizer
+) -> None:
+    page, model, text = opened("lens"), models.load(run, quantize="int8").eval(), "the other the"
+    write(page, text)
+    ids = document(tok, text)
+    found = logit_lens(model, trace(model, ids, ATTENTIONS))
+    page.run("document.querySelectorAll('tbody tr')[0].querySelectorAll('button')[0].click()")
+    page.run("document.activeElement.blur(); document.querySelector('.lens [tabindex=\"0\"]').focus()")
+    for layer in range(5):
+        for place in range(len(ids)):
+            said = status(page)
+            where = f"after layer {layer}:" if layer else "the table alone:"
+            assert where in said
+            name = tok.decode([found.tokens[layer, place]]).replace(" ", "·")
+            if name:  # the page never names an id that the tokenizer does not use
+                assert "\ufffd" in name or f": “{name}” " in said
+                share = float(re.findall(r"([\d.]+)%", said)[0])
+                assert share == pytest.approx(100 * found.probabilities[layer, place], abs=0.6)
+            assert ("which does follow" in said) == (place + 1 < len(ids))
+            page.press("ArrowRight", 39)
+        for _ in ids:
+            page.press("ArrowLeft", 37)
+        page.press("ArrowDown", 40)
+
+
+def test_the_shipped_model_expects_the_comma_after_the_third_layer() -> None:
+    """The question of the figure, in docs/course/generating.md."""
+    model, tok = models.load(figure_files.MODEL, quantize="int8").eval(), tokenizer.load(figure_files.MODEL)
+    found = logit_lens(model, trace(model, document(tok, "def __init__(self"), ATTENTIONS))
+    assert [tok.decode([each]) for each in found.tokens[:, -1]] == ["self", "self", ".", ",", ",", ",", ","]
+
+
+@needs_a_browser
 def test_the_model_in_motion_answers_as_the_library_after_each_layer(
     opened: Open, run: Path, tok: tokenizer.Tokenizer
 ) -> None:
