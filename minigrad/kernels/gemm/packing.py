@@ -127,7 +127,8 @@ def pack_steps(factor: Factor, section: Section, packed: Array) -> None:
 def pack_lanes(factor: Factor, section: Section, packed: Array) -> None:
     """Copy a section of a factor whose lines are lanes: blocks of SIDE lanes x SIDE steps are transposed in registers.
 
-    Stores overrun a narrow panel as in `pack_steps`.
+    Stores overrun a narrow panel as in `pack_steps`: the last lanes of some steps come first, so that the first lanes of
+    the same steps overwrite their excess.
     """
     matrix, lanes, (first, last, begin, steps) = factor.matrix, factor.layout.lanes, section
     x, covering = matrix.elements, -(-lanes // SIDE) * SIDE
@@ -136,7 +137,7 @@ def pack_lanes(factor: Factor, section: Section, packed: Array) -> None:
         source, capacity = matrix.start + lane * matrix.stride + begin, (last - first) * steps * lanes - place
         in_blocks = transposable_steps(steps, lanes, capacity) if lane + covering <= matrix.lanes else 0
         for step in range(0, in_blocks, SIDE):
-            for i in range(0, lanes, SIDE):
+            for i in range(covering - SIDE, -1, -SIDE):
                 corner = place + step * lanes + i
                 transpose_block(x, source + i * matrix.stride + step, matrix.stride, packed, corner, lanes)
         for step in range(in_blocks, steps):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from minigrad.kernels.codegen.vector_moves import LEFT, RIGHT, SIDE
 from minigrad.kernels.gemm.packing import Factor, Layout, Section, pack_panels, pack_scratch, transposable_steps
-from tests.kernels.gemm.packing_twins import matrix_of
+from tests.kernels.gemm.packing_twins import matrix_of, panels
 
 Array = NDArray[Any]
 SPARE = 3 * SIDE * SIDE  # packing may write behind the last panel
@@ -28,6 +28,14 @@ def test_a_panel_of_float32_is_the_transpose_of_its_rows() -> None:
     x = np.arange(1, 16, dtype=np.float32).reshape(5, 3)
     found = packed(x, False, Layout(2, 1, 0), Section(1, 3, 0, 3)).view(np.float32)
     np.testing.assert_array_equal(found.reshape(2, 3, 2), [[[7, 10], [8, 11], [9, 12]], [[13, 0], [14, 0], [15, 0]]])
+
+
+@pytest.mark.parametrize("lanes", [1, SIDE - 1 or 1, SIDE, SIDE + 1, SIDE + SIDE // 2 + 1, 2 * SIDE, 2 * SIDE + 3])
+def test_what_a_step_writes_beyond_its_panel_is_overwritten(lanes: int) -> None:
+    x = np.random.default_rng(0).normal(size=(4 * SIDE + 1, 2 * SIDE + 3)).astype(np.float32)
+    section = Section(0, -(-len(x) // lanes), 0, x.shape[1])
+    found = packed(x, False, Layout(lanes, 1, 0), section)
+    np.testing.assert_array_equal(found.view(np.float32), panels(x, lanes).reshape(-1))
 
 
 @pytest.mark.parametrize("layout", [Layout(LEFT, 1, 0), Layout(RIGHT, 1, 0), Layout(32, 1, 3), Layout(32, SIDE, 3)])
