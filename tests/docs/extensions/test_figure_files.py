@@ -232,6 +232,28 @@ def test_the_cache_of_the_figure_fetches_what_such_a_cache_fetches(opened: Open)
 
 
 @needs_a_browser
+def test_the_threads_of_the_figure_take_the_time_of_the_formulas(opened: Open) -> None:
+    def times(compute: float, operations: int, meeting: float, weights: float, threads: int) -> list[float]:
+        divided = compute / threads + operations * meeting / 1_000
+        replicas = compute / threads + meeting / 1_000 + threads * weights / 10
+        return [divided, compute / divided, replicas, compute / replicas]
+
+    page = opened("replicas")
+    assert numbers(status(page)) == pytest.approx(times(60, 300, 20, 4, 2), abs=0.051)
+    for name, value in (("threads", 4), ("computing", 2), ("operations", 1), ("a meeting", 3), ("weights", 2)):
+        slide(page, name, value)
+    assert numbers(status(page)) == pytest.approx(times(100, 10, 1_000, 100, 4), abs=0.051)
+    bars = page.run("[...document.querySelectorAll('rect')].map((each) => Number(each.getAttribute('width')))")
+    assert len(bars) == 16  # of each thread, both ways: the time until all have met, and the time of adding
+    assert bars[0] / bars[8] == pytest.approx(35 / 26, rel=0.01)
+    assert bars[12] / bars[8] == pytest.approx(40 / 26, rel=0.01)
+    # What the chapter answers:
+    for threads, weights in ((2, 30), (4, 15)):
+        found = times(60, 300, 20, weights, threads)
+        assert found[0] == pytest.approx(found[2], rel=0.01)
+
+
+@needs_a_browser
 def test_the_tree_ends_in_the_tokens_of_the_text(opened: Open, tok: tokenizer.Tokenizer) -> None:
     def roots() -> list[str]:
         found: list[str] = page.run("[...document.querySelectorAll('.tree .root')].map((each) => each.textContent)")
