@@ -372,6 +372,54 @@ def test_the_shipped_model_expects_the_comma_after_the_third_layer() -> None:
     assert [tok.decode([each]) for each in found.tokens[:, -1]] == ["self", "self", ".", ",", ",", ",", ","]
 
 
+def shares(weights: np.ndarray, ids: list[int]) -> list[float]:
+    """Return how much of the weights (T, T) of a head goes where, as the figure says it, in percent."""
+    places = range(1, len(ids))
+    followed = [[j for j in range(2, t + 1) if ids[j - 1] == ids[t]] for t in places]
+    again = [weights[t][where].sum() for t, where in zip(places, followed, strict=True) if ids[t] in ids[1:t]]
+    kinds = [weights.diagonal()[1:], weights.diagonal(-1), weights[1:, 0], *([again] if again else [])]
+    return [100 * float(np.mean(kind)) for kind in kinds]
+
+
+@needs_a_browser
+def test_the_maps_of_the_heads_have_the_weights_of_the_library(
+    opened: Open, run: Path, tok: tokenizer.Tokenizer
+) -> None:
+    page, model = opened("heads"), models.load(run, quantize="int8").eval()
+    for text in ("the other the other thing", "of the"):
+        write(page, text)
+        ids = document(tok, text)
+        for each in trace(model, ids, ATTENTIONS).operations:
+            weights = attention_weights(each)
+            for head in range(weights.shape[1]):
+                press(page, f"{each.layer + 1}.{head + 1}")
+                assert status(page).startswith(f"Head {each.layer + 1}.{head + 1}: ")
+                said = [float(share) for share in re.findall(r"([\d.]+)%", status(page))]
+                assert said == pytest.approx(shares(weights[:, head], ids), abs=0.6)
+    page.run("document.querySelector('.maps [aria-checked=true]').focus()")
+    page.press("ArrowLeft", 37)
+    assert page.run("document.activeElement.getAttribute('aria-checked')") == "true"
+    count = len(ids) * (len(ids) + 1) // 2
+    assert page.run("document.querySelectorAll('.touch > svg rect').length") == count
+
+
+def test_three_heads_of_the_shipped_model_read_what_followed_before() -> None:
+    """The question of the figure, in docs/course/copying.md."""
+    model, tok = models.load(figure_files.MODEL, quantize="int8").eval(), tokenizer.load(figure_files.MODEL)
+
+    def found(text: str, place: int) -> dict[str, float]:
+        ids = document(tok, text)
+        each = {op.layer + 1: attention_weights(op) for op in trace(model, ids, ATTENTIONS).operations}
+        heads = [(layer, head) for layer, weights in each.items() for head in range(weights.shape[1])]
+        return {f"{layer}.{head + 1}": shares(each[layer][:, head], ids)[place] for layer, head in heads}
+
+    copying = ["3.2", "4.2", "6.2"]
+    followed = found("the cat sat on the mat, the cat sat on the mat", 3)
+    assert [name for name, share in followed.items() if share > 50] == copying
+    beginning = found("a list is mutable and so has no hash", 2)
+    assert all(beginning[name] > 15 for name in copying), beginning
+
+
 @needs_a_browser
 def test_the_model_in_motion_answers_as_the_library_after_each_layer(
     opened: Open, run: Path, tok: tokenizer.Tokenizer
