@@ -10,10 +10,21 @@ from jupyter_client.manager import KernelManager
 DOCS = Path(__file__).parent
 
 project = "minigrad"
-extensions = ["myst_nb", "annotate", "claims", "files", "inline_code", "mathml", "measuring", "reference", "touch"]
+extensions = [
+    "myst_nb",
+    "annotate",
+    "chapters",
+    "claims",
+    "files",
+    "inline_code",
+    "mathml",
+    "measuring",
+    "reference",
+    "touch",
+]
 sys.path[:0] = [str(DOCS.parent), str(DOCS / "extensions")]
 
-# Pages. A page that begins with `file_format: mystnb` has cells, which are run while it is built.
+# Pages. Their cells, if they have some, are run while they are built.
 root_doc = "index"
 source_suffix = {".md": "myst-nb"}
 myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]

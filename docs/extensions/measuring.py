@@ -1,12 +1,11 @@
 """Pages that measure how long something takes are run while no other page is.
 
-Pages are run two at a time. A page whose first lines say `measures_time: true` waits until the others have ended, and
+Pages are run two at a time. A page with the comment `<!-- measures_time -->` waits until the others have ended, and
 keeps new ones waiting until it has ended itself: its figures would otherwise be those of half a machine.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,17 +13,14 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-_FRONT_MATTER = re.compile(r"\A---\n(.*?)^---$", re.DOTALL | re.MULTILINE)
-
 
 def measures_time(text: str) -> bool:
     """Whether a page says of itself that it measures time.
 
-    >>> measures_time("---\\nfile_format: mystnb\\nmeasures_time: true\\n---\\n# Speed"), measures_time("# Speed")
+    >>> measures_time("# Speed\\n\\n<!-- measures_time -->\\n"), measures_time("# Speed\\n")
     (True, False)
     """
-    found = _FRONT_MATTER.match(text)
-    return found is not None and "measures_time: true" in found[1].splitlines()
+    return "\n<!-- measures_time -->\n" in text
 
 
 class Turns:

@@ -1,0 +1,51 @@
+"""What a chapter has only on a code host, where nothing runs, and what it has only in the built pages.
+
+On a code host a chapter is plain Markdown: a banner says where its results are, and a link stands below each piece of
+source that the built page shows. There both are left out, and the header is added that makes a page with cells run.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+
+BANNER = """\
+> These are the words and the code of a page that also has results, pictures, and figures to touch. [The first
+> page](../index.md) says how to build it.
+
+"""
+HEADER = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n"
+SHOWN = re.compile(r"^```{annotate} (\S+)\n(?:.*\n)*?```\n(?P<link>\nSource: \[(.+)\]\((.+)\)\n)?", flags=re.MULTILINE)
+"""A piece of source that a page shows: its name, and the link below it with the file that it is in."""
+
+
+def as_page(text: str) -> str:
+    """Return the text of a page as it is built from that of its file; one without cells is the same.
+
+    >>> print(as_page("# A\\n\\n" + BANNER + "```{code-cell} python\\n1\\n```"))
+    ---
+    file_format: mystnb
+    kernelspec:
+      name: python3
+    ---
+    # A
+    <BLANKLINE>
+    ```{code-cell} python
+    1
+    ```
+    """
+    if "```{code-cell}" not in text:
+        return text
+    return HEADER + SHOWN.sub(lambda found: found[0].removesuffix(found["link"] or ""), text.replace(BANNER, "", 1))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Change each page when it is read."""
+
+    def change(app: Sphinx, name: str, source: list[str]) -> None:
+        source[0] = as_page(source[0])
+
+    app.connect("source-read", change)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
