@@ -1,7 +1,7 @@
 """Build the documentation as pages that need no network: `python docs/build.py --open` shows them in a browser.
 
 The cells of the pages are run meanwhile, so what they print and draw is of this machine. Needs the extra `docs`:
-`pip install -e ".[docs]"`.
+`pip install -e ".[docs]"`. With `--notebooks` the chapters are written as notebooks for Jupyter in place of pages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def build(folder: Path) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Build, say where the first page is, and open it if asked to."""
     parser = argparse.ArgumentParser(description="Build the documentation of minigrad.")
-    parser.add_argument("--out", type=Path, default=DOCS.parent / "build" / "docs", help="the folder of the pages")
+    parser.add_argument("--out", type=Path, help="the folder of the pages, by default build/docs")
+    parser.add_argument("--notebooks", action="store_true", help="write the chapters as notebooks, to build/notebooks")
     parser.add_argument("--open", action="store_true", help="open the first page in a browser")
     options = parser.parse_args(arguments)
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
@@ -38,8 +39,15 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    code = build(options.out)
-    first = (options.out / "index.html").resolve()
+    out = options.out or DOCS.parent / "build" / ("notebooks" if options.notebooks else "docs")
+    if options.notebooks:
+        sys.path.insert(0, str(DOCS.parent))
+        from docs.extensions.notebooks import write_notebooks
+
+        print(f"{len(write_notebooks(out))} notebooks are in {out.resolve()}")
+        return 0
+    code = build(out)
+    first = (out / "index.html").resolve()
     if first.exists():
         print(f"The first page is {first}")
         if options.open:
