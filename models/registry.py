@@ -111,14 +111,14 @@ def for_training(family: str, size: str = "nano", **overrides: Any) -> LanguageM
     return skeleton(family, size, **(recipe | overrides))
 
 
-def smallest_published(family: str) -> tuple[str, LanguageModel]:
-    """Return the name and the skeleton of a family's smallest published size.
+def smallest_published(family: str) -> tuple[str, LanguageModel] | None:
+    """Return the name and the skeleton of a family's smallest published size, or None if all are laptop sizes.
 
     >>> smallest_published("vidya-v2")[0], smallest_published("gpt2")[0]
     ('2.0', '124m')
     """
-    size = next(size for size in FAMILIES[family].sizes if size not in LAPTOP_SIZES)
-    return size, skeleton(family, size)
+    size = next((size for size in FAMILIES[family].sizes if size not in LAPTOP_SIZES), None)
+    return (size, skeleton(family, size)) if size else None
 
 
 def variant(model: LanguageModel, **overrides: Any) -> LanguageModel:

@@ -45,3 +45,10 @@ def test_a_skeleton_has_names_and_shapes_but_no_memory() -> None:
     skeleton = VIDYA.skeleton(VIDYA.sizes["2.3"])
     assert skeleton.num_parameters() == 576_794_880
     assert all(parameter.data.strides == (0,) * parameter.ndim for parameter in skeleton.parameters())
+
+
+def test_a_family_with_laptop_sizes_alone_has_no_published_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert models.smallest_published("vsla") is not None
+    laptop = {name: VIDYA.sizes[name] for name in models.LAPTOP_SIZES}
+    monkeypatch.setitem(models.FAMILIES, "mine", VIDYA._replace(sizes=laptop))
+    assert models.smallest_published("mine") is None
