@@ -14,6 +14,9 @@ PARTS = {
 }
 
 
+IN_WORDS = {35: "thirty-five"}
+
+
 def minutes(chapter: str) -> int:
     found = re.search(r"^\*About (\d+) minutes", CHAPTERS[chapter], flags=re.MULTILINE)
     return int(found[1]) if found else 60  # "an hour to read in full"
@@ -22,6 +25,8 @@ def minutes(chapter: str) -> int:
 def test_every_chapter_is_in_one_part() -> None:
     assert sorted(chapter for chapters in PARTS.values() for chapter in chapters) == sorted(CHAPTERS)
     assert "an hour to read in full" in CHAPTERS["one_file"]
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"a course of {IN_WORDS[len(CHAPTERS)]} chapters" in readme
 
 
 def test_a_part_takes_the_time_of_its_chapters() -> None:
