@@ -39,3 +39,5 @@ def test_a_chapter_has_its_parts(chapter: Path) -> None:
     assert folded == ["Answer"] * text.count("```{touch}") + ["Hint", "Solution"] * 3
     assert text.count("<details>") == text.count("</details>") == len(folded)
     assert "plt.show()" in text
+    asked = re.findall(r"^> \*\*Predict, then run\.\*\* (?:.+\n> )*?.*\?\n\n```{code-cell}", text, flags=re.MULTILINE)
+    assert len(asked) == text.count("**Predict, then run.**") >= 1  # a question that the cell below it answers
