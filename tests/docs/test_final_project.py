@@ -76,6 +76,10 @@ def test_the_design_of_the_solution_passes(family: ModuleType, project: Project)
     assert missing(design, project) == ""
 
 
+def test_windows_of_attention_are_a_design_too(project: Project) -> None:
+    assert missing(design, project._replace(family="vsla")) == ""  # within a window, it computes what gpt2 computes
+
+
 def test_a_design_must_be_registered_with_all_sizes(family: ModuleType, project: Project, monkeypatch: Any) -> None:
     assert "to FAMILIES" in missing(design, project._replace(family="mine"))
     changed(monkeypatch, sizes={"nano": models.FAMILIES[FAMILY].sizes["nano"]})
