@@ -1,7 +1,8 @@
 """Build the documentation as pages that need no network: `python docs/build.py --open` shows them in a browser.
 
 The cells of the pages are run meanwhile, so what they print and draw is of this machine. Needs the extra `docs`:
-`pip install -e ".[docs]"`. With `--notebooks` the chapters are written as notebooks for Jupyter in place of pages.
+`pip install -e ".[docs]"`. With `--notebooks` the chapters are written as notebooks for Jupyter in place of pages, and
+with `--pictures` the pictures that chapters have on a code host are drawn again.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Build the documentation of minigrad.")
     parser.add_argument("--out", type=Path, help="the folder of the pages, by default build/docs")
     parser.add_argument("--notebooks", action="store_true", help="write the chapters as notebooks, to build/notebooks")
+    parser.add_argument(
+        "--pictures", nargs="*", metavar="CHAPTER", help="draw the pictures of these chapters, or of all"
+    )
     parser.add_argument("--open", action="store_true", help="open the first page in a browser")
     options = parser.parse_args(arguments)
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
@@ -40,8 +44,14 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 2
     out = options.out or DOCS.parent / "build" / ("notebooks" if options.notebooks else "docs")
+    sys.path.insert(0, str(DOCS.parent))
+    if options.pictures is not None:
+        from docs.extensions.pictures import write_pictures
+
+        for path in write_pictures(*options.pictures):
+            print(f"{path}: {path.stat().st_size:,} bytes")
+        return 0
     if options.notebooks:
-        sys.path.insert(0, str(DOCS.parent))
         from docs.extensions.notebooks import write_notebooks
 
         print(f"{len(write_notebooks(out))} notebooks are in {out.resolve()}")

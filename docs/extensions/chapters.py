@@ -1,7 +1,8 @@
 """What a chapter has only on a code host, where nothing runs, and what it has only in the built pages.
 
-On a code host a chapter is plain Markdown: a banner says where its results are, and a link stands below each piece of
-source that the built page shows. There both are left out, and the header is added that makes a page with cells run.
+On a code host a chapter is plain Markdown: a banner says where its results are, a link is below each piece of source
+that the built page shows, and a picture below a figure. There all three are left out, and the header is added that
+makes a page with cells run.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ BANNER = """\
 
 """
 HEADER = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n"
+PICTURE = re.compile(r"^!\[([^\]]+)\]\((\.\./pictures/[\w/]+\.svg)\)\n\n?", flags=re.MULTILINE)
+"""A picture of a figure: what it shows, and its file."""
 SHOWN = re.compile(r"^```{annotate} (\S+)\n(?:.*\n)*?```\n(?P<link>\nSource: \[(.+)\]\((.+)\)\n)?", flags=re.MULTILINE)
 """A piece of source that a page shows: its name, and the link below it with the file that it is in."""
 
@@ -38,7 +41,8 @@ def as_page(text: str) -> str:
     """
     if "```{code-cell}" not in text:
         return text
-    return HEADER + SHOWN.sub(lambda found: found[0].removesuffix(found["link"] or ""), text.replace(BANNER, "", 1))
+    text = PICTURE.sub("", text.replace(BANNER, "", 1))
+    return HEADER + SHOWN.sub(lambda found: found[0].removesuffix(found["link"] or ""), text)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
