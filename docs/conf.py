@@ -27,7 +27,7 @@ sys.path[:0] = [str(DOCS.parent), str(DOCS / "extensions")]
 # Pages. Their cells, if they have some, are run while they are built.
 root_doc = "index"
 source_suffix = {".md": "myst-nb"}
-myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
+myst_enable_extensions = ["amsmath", "deflist", "dollarmath", "html_image"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
 myst_update_mathjax = False

@@ -41,3 +41,14 @@ def test_the_afternoon_takes_the_time_that_it_says() -> None:
     way = re.findall(r"\(course/(\w+)\.md\)", chapters)
     assert len(way) == 7
     assert int(says) == sum(map(minutes, way))
+
+
+def test_every_part_has_a_picture_of_one_of_its_chapters() -> None:
+    rows = dict(
+        re.findall(r'^\| (\w[\w ]+?) \| \d+ \|.*<img src="pictures/course/(\w+)\.svg" width', INDEX, flags=re.MULTILINE)
+    )
+    table = re.findall(r"^\| (\w[\w ]+?) \| \d+ \|", INDEX, flags=re.MULTILINE)
+    assert list(rows) == table
+    for part, chapter in rows.items():
+        assert chapter in PARTS[part]
+        assert (ROOT / "docs" / "pictures" / "course" / f"{chapter}.svg").exists()
