@@ -21,8 +21,8 @@ VERDICTS = {
     "right": "the claim holds",
     "wrong": "the right value is another one, or what is claimed does not happen",
     "misleading": "true of something else, or of less than it seems",
-    "measured": "a question of how much; what was measured here is given",
-    "unproven": "the document does not show it, and it was not settled here",
+    "measured": "the question is how much, and the entry says what was measured here",
+    "unproven": "the document does not show it, and nothing here settles it",
 }
 
 
