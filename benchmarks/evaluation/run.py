@@ -104,6 +104,13 @@ class Runner:
             results = read(self.study, self.folder)
         return results
 
+    def make_until_stopped(self) -> Results:
+        """Make every run that is missing; on Ctrl-C and SIGTERM let the running ones save, and end."""
+        self.begin()
+        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+            signal.signal(number, lambda *_, code=code: self.stop(code))
+        return self.make_all()
+
     def start(self, job: Job, results: Results) -> None:
         """Start the process of a run."""
         self.begin()
@@ -190,6 +197,8 @@ def make(config: RunnerConfig) -> None:
     """Make the runs of a study, and print and write its report."""
     validate(config)
     study = Study.read(Path(config.study))
+    if study.round:
+        raise InputError(f"{study.path} has rounds: python benchmarks/search.py {config.study}")
     folder = Path(config.out or Path("runs/studies") / study.path.stem)
     if config.plan:
         say(report.plan(study))
@@ -199,10 +208,7 @@ def make(config: RunnerConfig) -> None:
     with FolderLock() as lock:
         lock.take(folder)
         runner = Runner(study, folder, config.jobs or processors.cores())
-        runner.begin()
-        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-            signal.signal(number, lambda *_, code=code: runner.stop(code))
-        results = runner.make_all()
+        results = runner.make_until_stopped()
         if runner.stopped:
             say(f"stopped after {len(results.finished)} of {study.count()} runs; the same command continues")
             sys.exit(runner.stopped)

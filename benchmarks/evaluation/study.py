@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TUNED_FROM = 1_000
 """The first seed of the runs that choose a learning rate: others than those that are compared."""
 
+_SEEDS_OF_A_ROUND = 100
 _OWN = ("data", "out", "resume", "seed", "steps", "tokens", "minutes", "threads", "test", "plan")
 _OWN_ENTRIES = {"seed": "seeds", "data": "corpora", "minutes": "seconds", "steps": "tokens", "tokens": "tokens"}
 
@@ -52,6 +53,16 @@ class Tuning:
     rates: list[float]
     tokens: int
     seeds: int = 2
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round of a search (benchmarks/search.py): how long its runs are, and how many arms the next round has."""
+
+    seeds: int
+    tokens: int = 0
+    seconds: int = 0  # of processor time; either this or tokens
+    keep: int = 0  # arms beside the control
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,7 @@ class Study:
     margin: float  # in bits per byte: a difference within it is taken for none
     hours: float  # of one processor core, as estimated before
     seeds: int = 4
+    first_seed: int = 0
     flags: str = ""  # of every arm
     corpora: list[str] = field(default_factory=lambda: ["python-docs"])
     tokens: list[int] = field(default_factory=list)  # lengths of the runs in tokens,
@@ -104,6 +116,7 @@ class Study:
     judged: list[int] = field(default_factory=lambda: [256])  # lengths of the sequences on which a model is judged
     parameters_within: float = 0.01  # of those of the control
     tuning: Tuning | None = None
+    round: list[Round] = field(default_factory=list)  # of a search, in the place of lengths and seeds
     path: Path = Path()
 
     @classmethod
@@ -128,8 +141,19 @@ class Study:
         for name in {_slug(each) for each in names}:
             if sum(_slug(each) == name for each in names) > 1:
                 raise InputError(f"two arms are called {name!r}; each needs a name of its own")
-        if not (self.tokens or self.seconds) or not self.corpora or not self.judged:
+        if not (self.tokens or self.seconds or self.round) or not self.corpora or not self.judged:
             raise InputError("a study needs the lengths of its runs (tokens or seconds), corpora and judged lengths")
+        if self.round and (self.tokens or self.seconds or self.tuning or len(self.corpora) > 1):
+            raise InputError("a study with rounds has its lengths in these, one corpus, and no tuning")
+        for number, each in enumerate(self.round, 1):
+            if (
+                bool(each.tokens) == bool(each.seconds)
+                or each.seeds < 2
+                or min(each.tokens, each.seconds, each.keep) < 0
+            ):
+                raise InputError(f"round {number} needs either tokens or seconds, and at least 2 seeds")
+            if not each.keep and number < len(self.round):
+                raise InputError(f"round {number} needs keep: how many arms the next round has beside the control")
         if self.margin <= 0 or self.seeds < 2:
             raise InputError("a study needs a margin above 0 and at least 2 seeds")
         for each in self.arm:
@@ -138,6 +162,14 @@ class Study:
                 raise InputError(f"the model of {each.name!r} is {each.model!r}; expected FILE.py:CLASS")
             if each.model and not self.file_of(each).is_file():
                 raise InputError(f"the model of {each.name!r} is in {self.file_of(each)}, which does not exist")
+
+    def in_round(self, number: int, names: Collection[str]) -> Study:
+        """Return the study of one round, of the arms of these names; its seeds are those of no other round."""
+        each = self.round[number]
+        arms = [replace(arm, seeds=0) for arm in self.arm if arm.name in names]
+        lengths = {"tokens": [each.tokens] if each.tokens else [], "seconds": [each.seconds] if each.seconds else []}
+        first = number * _SEEDS_OF_A_ROUND
+        return replace(self, arm=arms, seeds=each.seeds, first_seed=first, round=[], **lengths)
 
     def config(self, arm: Arm) -> TrainConfig:
         """Return the settings of an arm without those of a single run."""
@@ -159,7 +191,7 @@ class Study:
 
     def seeds_of(self, arm: Arm) -> range:
         """Return the seeds of an arm."""
-        return range(arm.seeds or self.seeds)
+        return range(self.first_seed, self.first_seed + (arm.seeds or self.seeds))
 
     def comparisons(self) -> list[Comparison]:
         """Return what is compared: each corpus with each length."""
@@ -180,7 +212,7 @@ class Study:
 
     def jobs(self, comparison: Comparison) -> Iterator[tuple[Arm, int]]:
         """Yield the arms and seeds of a comparison, one seed of all arms after the other."""
-        for seed in range(max(len(self.seeds_of(arm)) for arm in self.arm)):
+        for seed in range(self.first_seed, max(self.seeds_of(arm).stop for arm in self.arm)):
             yield from ((arm, seed) for arm in self.arm if seed in self.seeds_of(arm))
 
     def count(self) -> int:

@@ -67,3 +67,5 @@ SMALL_VECTORS = _small_block(_FEATURES)
 """The block for small products of float32 elements; plain loops compute it where there are no instructions for it."""
 SMALL = SPLIT or SMALL_VECTORS
 """The block for the tiles of attention. Its rows are a multiple of those of SMALL_VECTORS, its columns the same."""
+SMALL_BFLOAT16 = None if BFLOAT16 is None else replace(BFLOAT16, rows=SMALL.rows, columns=SMALL.columns)
+"""The block for the tiles of attention in bfloat16, in the shape of SMALL; None where there are no instructions."""

@@ -1,17 +1,26 @@
 """Small matrices packed as factors of `minigrad.kernels.attention.tiles`.
 
-The attention kernels are written once. Whether a factor holds elements or words of three bfloat16 parts is decided by
-the type of the memory it is packed into (`minigrad.kernels.attention.plan`): words are uint32.
+The attention kernels are written once. Whether a factor holds elements, or words of three bfloat16 parts or of one, is
+decided by the type of the memory it is packed into (`minigrad.kernels.attention.plan`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, by_kind, lane_size, packed_steps, round_up
+from minigrad.kernels.attention.tiles import (
+    COLUMNS,
+    PAIR_CHUNK,
+    ROWS,
+    LeftFactor,
+    by_kind,
+    lane_size,
+    packed_steps,
+    round_up,
+)
 from minigrad.kernels.codegen.microkernel import Panel
 from minigrad.kernels.codegen.vector_moves import SIDE, copy_small, transpose_block
-from minigrad.kernels.gemm.packing import Factor, Layout, Matrix, PackScratch, pack_bfloat16
+from minigrad.kernels.gemm.packing import OVERRUN, Factor, Layout, Matrix, PackScratch, pack_bfloat16
 from minigrad.kernels.jit import kernel
 from minigrad.typing import Array
 
@@ -21,11 +30,11 @@ def _memory_for_elements(packed: Array, lanes: int, steps: int) -> Array:
 
 
 def _memory_for_words(packed: Array, lanes: int, steps: int) -> Array:
-    memory = np.empty(round_up(lanes, ROWS) * lane_size(packed, steps) + SIDE, np.uint32)
+    memory = np.empty(round_up(lanes, ROWS) * lane_size(packed, steps) + OVERRUN + SIDE, packed.dtype)
     return memory[-memory.ctypes.data % 64 // 4 :]  # begins where a cache line does
 
 
-memory_for = by_kind(0, _memory_for_words, _memory_for_elements)
+memory_for = by_kind(0, _memory_for_elements, _memory_for_words, _memory_for_words)
 """Return memory for a factor of this many rows (or columns) and steps, of the type of `packed`."""
 
 
@@ -36,12 +45,18 @@ def _pack_left_elements(source: Matrix, target: LeftFactor, scratch: PackScratch
         pack_rows(source, target)
 
 
-def _pack_left_words(source: Matrix, target: LeftFactor, scratch: PackScratch) -> None:
+def _pack_left_split(source: Matrix, target: LeftFactor, scratch: PackScratch) -> None:
     factor, words = Factor(source, Layout(ROWS, SIDE, 3)), packed_steps(target.elements, target.steps)
     pack_bfloat16(factor, target.rows // ROWS, words, Panel(target.elements, target.start), scratch)
 
 
-pack_left = by_kind(1, _pack_left_words, _pack_left_elements)
+def _pack_left_pairs(source: Matrix, target: LeftFactor, scratch: PackScratch) -> None:
+    factor, words = Factor(source, Layout(ROWS, PAIR_CHUNK, 1)), packed_steps(target.elements, target.steps)
+    panel = Panel(target.elements.view(np.uint32), target.start)
+    pack_bfloat16(factor, target.rows // ROWS, words, panel, scratch)
+
+
+pack_left = by_kind(1, _pack_left_elements, _pack_left_split, _pack_left_pairs)
 """Pack a left factor, padded with zeros where the source has fewer rows (lanes) or steps than the target."""
 
 
@@ -49,12 +64,17 @@ def _pack_right_elements(source: Matrix, target: Array, scratch: PackScratch) ->
     transpose(source, target)
 
 
-def _pack_right_words(source: Matrix, target: Array, scratch: PackScratch) -> None:
+def _pack_right_split(source: Matrix, target: Array, scratch: PackScratch) -> None:
     words = packed_steps(target, source.steps)
     pack_bfloat16(Factor(source, Layout(COLUMNS, 1, 3)), 1, words, Panel(target, 0), scratch)
 
 
-pack_right = by_kind(1, _pack_right_words, _pack_right_elements)
+def _pack_right_pairs(source: Matrix, target: Array, scratch: PackScratch) -> None:
+    words = packed_steps(target, source.steps)
+    pack_bfloat16(Factor(source, Layout(COLUMNS, 1, 1)), 1, words, Panel(target.view(np.uint32), 0), scratch)
+
+
+pack_right = by_kind(1, _pack_right_elements, _pack_right_split, _pack_right_pairs)
 """Pack a right factor; its columns are the COLUMNS lanes of the source."""
 
 
@@ -67,7 +87,7 @@ def _panel_in_words(panel: Array, steps: int, target: Array, scratch: PackScratc
     return target
 
 
-as_right = by_kind(2, _panel_in_words, _panel_itself)
+as_right = by_kind(2, _panel_itself, _panel_in_words, _panel_in_words)
 """Return the right factor that is this panel of `steps` rows: the panel itself, or words packed in `target`."""
 
 

@@ -6,8 +6,9 @@ element.
 
 The loops of attention are always our own. Where products of float32 are split into three bfloat16 parts
 (`minigrad.kernels.gemm.backend`), so are those of attention, unless a value is infinite, NaN or extreme; with `blas`
-and for float64 nothing is split. In bfloat16 the factors of all five products are rounded. The type of
-`Arithmetic.packed` selects the compiled loops, so that no product depends on an earlier choice.
+and for float64 nothing is split. In bfloat16 the factors of all five products are rounded: where the processor
+multiplies bfloat16, while they are packed, elsewhere before. The type of `Arithmetic.packed` selects the compiled
+loops, so that no product depends on an earlier choice.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from minigrad.kernels.cpu import SMALL_BFLOAT16
 from minigrad.kernels.gemm.backend import rounds, splits
 from minigrad.kernels.gemm.narrow import round_bfloat16
 from minigrad.kernels.jit import kernel
@@ -29,19 +31,21 @@ from minigrad.typing import Array
 class Arithmetic(NamedTuple):
     """How packed factors are stored and multiplied."""
 
-    packed: Array  # empty, of the type of packed factors: words of three bfloat16 parts (uint32), or elements
-    rounding: bool  # whether factors are rounded to bfloat16
+    packed: Array  # empty, of the type of packed factors (see `minigrad.kernels.attention.tiles`)
+    rounding: bool  # whether elements are rounded to bfloat16 before they are packed
 
 
 def arithmetic_for(*factors: Array) -> Arithmetic:
     """Return the arithmetic of attention for these factors, which have one type."""
     kind = factors[0].dtype
-    words = splits(kind) and is_moderate(*factors)
-    return Arithmetic(np.empty(0, np.uint32 if words else kind), rounds(kind))
+    in_pairs = rounds(kind) and SMALL_BFLOAT16 is not None
+    if not ((in_pairs or splits(kind)) and is_moderate(*factors)):
+        return Arithmetic(np.empty(0, kind), rounds(kind))
+    return Arithmetic(np.empty(0, np.int32 if in_pairs else np.uint32), rounds(kind) and not in_pairs)
 
 
 def is_moderate(*factors: Array) -> bool:
-    """Return whether three bfloat16 parts hold what attention multiplies, in relation to the largest elements.
+    """Return whether bfloat16 parts hold what attention multiplies, in relation to the largest elements.
 
     A gradient is a sum of products of one element of each factor. If the product of their largest elements is between
     2^-96 and 2^100, no sum overflows, and what the tile registers take for zero, below 2^-126, is 2^-30 of it.

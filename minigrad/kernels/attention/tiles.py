@@ -7,7 +7,10 @@ x queries) is done to whole rows of a panel at once, in vector registers. Packed
 
 * elements, for vector registers and plain loops: a left one as [row // ROWS][step][row % ROWS], a right one as a panel,
   so that a result is the right factor of the next product as it is;
-* words of three bfloat16 parts, where tile registers multiply float32 (`minigrad.kernels.gemm.packing`).
+* words of three bfloat16 parts, where tile registers multiply float32 (`minigrad.kernels.gemm.packing`);
+* words of one part, where factors are rounded to bfloat16 and the processor multiplies it.
+
+The type of a factor's memory says which: that of the elements, uint32 for three parts, int32 for one.
 
 Factors are padded with zeros to whole blocks. All arrays are flat.
 """
@@ -19,14 +22,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigrad.kernels.codegen.microkernel import Panel, Target, multiply_block, small_block, split_block
-from minigrad.kernels.cpu import FLOAT32, SMALL, SMALL_VECTORS
+from minigrad.kernels.codegen.microkernel import (
+    Panel,
+    Target,
+    multiply_block,
+    multiply_plainly,
+    small_bfloat16_block,
+    small_block,
+    split_block,
+)
+from minigrad.kernels.cpu import FLOAT32, SMALL, SMALL_BFLOAT16, SMALL_VECTORS
 from minigrad.kernels.jit import kernel, overload, types
 from minigrad.typing import Array
 
 ROWS, COLUMNS = SMALL.rows, SMALL.columns
 KEYS = 256  # keys of a tile: a multiple of COLUMNS
 _CHUNK, _PARTS, _VECTOR_ROWS = SMALL.chunk, SMALL.parts, SMALL_VECTORS.rows
+PAIR_CHUNK = 1 if SMALL_BFLOAT16 is None else SMALL_BFLOAT16.chunk
 
 
 class Tile(NamedTuple):
@@ -78,13 +90,20 @@ def plain_block(left: Panel, right: Panel, depth: int, target: Target, add: bool
                 row[j] += factor * line[j]
 
 
-def by_kind(place: int, of_words: Callable[..., Any], of_elements: Callable[..., Any]) -> Any:
-    """Return a function that is the first one if an argument, or its first field, holds words, else the second."""
+def by_kind(
+    place: int, of_elements: Callable[..., Any], of_split: Callable[..., Any], of_pairs: Callable[..., Any]
+) -> Any:
+    """Return a function that is one of three, by what an argument, or its first field, holds.
+
+    It is the first one for elements, the second for words of three parts, and the third for words of one.
+    """
 
     def choose(*arguments: Any) -> Callable[..., Any]:  # the compiler calls it with their types
         found = arguments[place]
         memory = found if hasattr(found, "dtype") else found[0]
-        return of_words if memory.dtype in (np.uint32, types.uint32) else of_elements
+        if memory.dtype in (np.uint32, types.uint32):
+            return of_split
+        return of_pairs if memory.dtype in (np.int32, types.int32) else of_elements
 
     def function(*arguments: Any) -> Any:
         return choose(*arguments)(*arguments)
@@ -93,24 +112,33 @@ def by_kind(place: int, of_words: Callable[..., Any], of_elements: Callable[...,
     return function
 
 
-def _words_of(factor: Array, steps: int) -> int:
-    return -(-steps // (2 * _CHUNK)) * _CHUNK
-
-
 def _steps(factor: Array, steps: int) -> int:
     return steps
 
 
-packed_steps = by_kind(0, _words_of, _steps)
-"""Return the packed length of a sum of `steps` steps: words of two steps each, or elements."""
-lane_size = by_kind(0, lambda factor, steps: -(-steps // (2 * _CHUNK)) * _CHUNK * _PARTS, _steps)
+def _split_words(factor: Array, steps: int) -> int:
+    return -(-steps // (2 * _CHUNK)) * _CHUNK
+
+
+def _pairs(factor: Array, steps: int) -> int:
+    return -(-steps // (2 * PAIR_CHUNK)) * PAIR_CHUNK
+
+
+packed_steps = by_kind(0, _steps, _split_words, _pairs)
+"""Return the packed length of a sum of `steps` steps: elements, or words of two steps each."""
+lane_size = by_kind(0, _steps, lambda factor, steps: -(-steps // (2 * _CHUNK)) * _CHUNK * _PARTS, _pairs)
 """Return how many elements of `factor` one row or column of `steps` steps takes."""
 
 
 def block_product(left: Panel, right: Panel, depth: int, target: Target, add: bool) -> None:
     """Do what `plain_block` does, in registers where there are any; words are multiplied as the elements they hold."""
+    steps = packed_steps(left.elements, depth)
     if left.elements.dtype == np.uint32:
-        multiply_block(left, right, packed_steps(left.elements, depth), _PARTS, target, add)
+        multiply_block(left, right, steps, _PARTS, target, add)
+    elif left.elements.dtype == np.int32:
+        assert SMALL_BFLOAT16 is not None
+        words = (Panel(each.elements.view(np.uint32), each.start) for each in (left, right))
+        multiply_plainly(SMALL_BFLOAT16, *words, steps, target, add)
     else:
         plain_block(left, right, depth, target, add)
 
@@ -119,6 +147,8 @@ def block_product(left: Panel, right: Panel, depth: int, target: Target, add: bo
 def _block_product(left, right, depth, target, add):  # type: ignore[no-untyped-def]
     if left[0].dtype == types.uint32:
         return _split_block
+    if left[0].dtype == types.int32:
+        return _pair_block
     if left[0].dtype == types.float32 and FLOAT32 is not None:
         return _vector_blocks
     return lambda left, right, depth, target, add: plain_block(left, right, depth, target, add)
@@ -126,6 +156,10 @@ def _block_product(left, right, depth, target, add):  # type: ignore[no-untyped-
 
 def _split_block(left: Panel, right: Panel, depth: int, target: Target, add: bool) -> None:
     split_block(left, right, packed_steps(left.elements, depth), target, add)
+
+
+def _pair_block(left: Panel, right: Panel, depth: int, target: Target, add: bool) -> None:
+    small_bfloat16_block(left, right, packed_steps(left.elements, depth), target, add)
 
 
 def _vector_blocks(left: Panel, right: Panel, depth: int, target: Target, add: bool) -> None:

@@ -24,7 +24,7 @@ from minigrad.kernels.codegen import llvm
 from minigrad.kernels.codegen.amx import PRODUCTS, emit_tiles
 from minigrad.kernels.codegen.llvm import FLOAT, WORD, BlockOperands, declare, int64, pointer_at
 from minigrad.kernels.codegen.vector_moves import SIDE
-from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SMALL, SMALL_VECTORS, SPLIT, Block
+from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SMALL, SMALL_BFLOAT16, SMALL_VECTORS, SPLIT, Block
 from minigrad.kernels.jit import emits, overload, types
 from minigrad.typing import Array
 
@@ -52,6 +52,12 @@ def multiply_block(left: Panel, right: Panel, depth: int, parts: int, target: Ta
     """
     block = {0: FLOAT32, 1: BFLOAT16, 3: SPLIT}[parts]
     assert block is not None
+    multiply_plainly(block, left, right, depth, target, add)
+
+
+def multiply_plainly(block: Block, left: Panel, right: Panel, depth: int, target: Target, add: bool) -> None:
+    """Do what `multiply_block` does, for any block, in plain Python."""
+    parts = block.parts
     rows, columns, chunk, group = block.rows, block.columns, block.chunk, SIDE if parts > 1 else depth
     count = max(parts, 1)
     a = left.elements[left.start : left.start + depth * count * rows].reshape(-1, count, group // chunk, rows, chunk)
@@ -116,8 +122,10 @@ def _multiplier(block: Block | None, left_rows: int | None = None) -> Any:
 
 _float32_block, _bfloat16_block, split_block = (_multiplier(block) for block in (FLOAT32, BFLOAT16, SPLIT))
 small_block = _multiplier(SMALL_VECTORS if FLOAT32 is not None else None, SMALL.rows)
-"""One block of a product of small matrices, of elements or of words in three parts: the arguments of `multiply_block`
-without `parts`. A block of elements is as high as SMALL_VECTORS, a part of a left panel of SMALL.rows rows."""
+small_bfloat16_block = _multiplier(SMALL_BFLOAT16)
+"""One block of a product of small matrices, of elements, of words in three parts or in one (bfloat16): the arguments of
+`multiply_block` without `parts`. A block of elements is as high as SMALL_VECTORS, a part of a left panel of SMALL.rows
+rows."""
 
 
 def _emit_vectors(block: Block, left_rows: int, builder: Any, operands: BlockOperands) -> None:

@@ -14,10 +14,15 @@ from numpy.typing import NDArray
 from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right
 from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, panel_product, round_up
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
-from minigrad.kernels.cpu import SPLIT
+from minigrad.kernels.cpu import SMALL_BFLOAT16, SPLIT
 from minigrad.kernels.gemm.packing import Matrix, pack_scratch
+from tests.kernels.codegen.twins import rounded
 
 Array = NDArray[Any]
+
+
+def as_bfloat16(x: Array) -> Array:
+    return (rounded(x) << 16).view(np.float32).reshape(x.shape)
 
 
 @numba.njit
@@ -36,7 +41,9 @@ def _multiply(a: Matrix, b: Array, b_is_panel: bool, packed: Array, c: Array, ad
     release_tiles(TILE_CONFIGURATION)
 
 
-PACKED = [(np.float32, np.float32), (np.float64, np.float64)] + ([(np.float32, np.uint32)] if SPLIT is not None else [])
+PACKED = [(np.float32, np.float32), (np.float64, np.float64)]
+PACKED += [(np.float32, np.uint32)] if SPLIT is not None else []
+PACKED += [(np.float32, np.int32)] if SMALL_BFLOAT16 is not None else []
 
 
 @pytest.mark.parametrize("types", PACKED)
@@ -61,6 +68,8 @@ def test_a_product_of_factors(
     given_b = b if b_is_panel else np.ascontiguousarray(b.T)
     matrix = Matrix(wide.reshape(-1), 1, wide.shape[1], transposed, m, k)
     _multiply(matrix, given_b.reshape(-1).copy(), b_is_panel, np.empty(0, packed), c, add)
+    if packed is np.int32:
+        a, b = as_bfloat16(a), as_bfloat16(b)
     wanted = np.zeros(before.shape)
     wanted[:m] = a.astype(np.float64) @ b
     size = np.abs(a).astype(np.float64) @ np.abs(b) + (np.abs(before[:m]) if add else 0)
@@ -81,5 +90,6 @@ def _addresses(like: Array, count: int) -> Array:
 
 def test_memory_for_words_begins_where_a_cache_line_does() -> None:
     assert memory_for(np.empty(0, np.float64), 3, 5).shape == (15,)
-    if SPLIT is not None:
-        assert (_addresses(np.empty(0, np.uint32), 9) % 64 == 0).all()
+    for kind, block in ((np.uint32, SPLIT), (np.int32, SMALL_BFLOAT16)):
+        if block is not None:
+            assert (_addresses(np.empty(0, kind), 9) % 64 == 0).all()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from minigrad.kernels.attention import plan as plans
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
 from minigrad.kernels.attention.plan import arithmetic_for, is_moderate
@@ -27,25 +28,39 @@ def as_bfloat16(x: Array) -> Array:
     return (rounded(x) << 16).view(np.float32).reshape(x.shape)
 
 
+SPLIT_TILES, TILES, PAIRS = (
+    Block("tiles", 32, 32, 16, 16, 3),
+    Block("tiles", 32, 32, 16, 16, 1),
+    Block("bfloat16", 8, 32, 16),
+)
+
+
 @pytest.mark.parametrize(
-    ("backend", "precision", "words", "rounding"),
+    ("backend", "precision", "split", "bfloat16", "wanted"),
     [
-        ("auto", "float32", True, False),
-        ("blas", "float32", False, False),
-        ("auto", "bfloat16", True, True),
-        ("blas", "bfloat16", True, True),
+        ("auto", "float32", None, None, (np.float32, False)),
+        ("auto", "float32", None, PAIRS, (np.float32, False)),
+        ("auto", "float32", SPLIT_TILES, TILES, (np.uint32, False)),
+        ("blas", "float32", SPLIT_TILES, TILES, (np.float32, False)),
+        ("auto", "bfloat16", None, None, (np.float32, True)),
+        ("auto", "bfloat16", None, PAIRS, (np.int32, False)),
+        ("auto", "bfloat16", SPLIT_TILES, TILES, (np.int32, False)),
+        ("blas", "bfloat16", SPLIT_TILES, TILES, (np.int32, False)),
     ],
 )
 def test_the_choice_of_products_is_that_of_attention(
-    monkeypatch: Any, backend: str, precision: str, words: bool, rounding: bool
+    monkeypatch: Any, backend: str, precision: str, split: Block | None, bfloat16: Block | None, wanted: Any
 ) -> None:
     products.use(backend, precision)
+    monkeypatch.setattr(products, "SPLIT", split)
+    monkeypatch.setattr(plans, "SMALL_BFLOAT16", bfloat16)
     x, y = np.ones((2, 3), np.float32), np.ones((2, 3))
-    for block in (None, Block("tiles", 32, 32, 16, 16, 3)):
-        monkeypatch.setattr(products, "SPLIT", block)
-        found = arithmetic_for(x, x)
-        assert (found.packed.dtype == np.uint32, found.rounding) == (words and block is not None, rounding)
-        assert (arithmetic_for(y, y).packed.dtype, arithmetic_for(y, y).rounding) == (np.float64, False)
+    found = arithmetic_for(x, x)
+    assert (found.packed.dtype, found.rounding) == wanted
+    found = arithmetic_for(y, y)
+    assert (found.packed.dtype, found.rounding) == (np.float64, False)
+    found = arithmetic_for(x, np.full_like(x, np.inf))  # words hold no infinity
+    assert (found.packed.dtype, found.rounding) == (np.float32, precision == "bfloat16")
 
 
 def test_extreme_values_are_not_split(monkeypatch: Any) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from minigrad.kernels.attention.tiles import (
     COLUMNS,
     KEYS,
+    PAIR_CHUNK,
     ROWS,
     block_product,
     lane_size,
@@ -72,6 +73,8 @@ def test_elements_take_a_place_each_and_words_hold_two_steps(steps: int) -> None
     if not numba.config.DISABLE_JIT:
         words = -(-steps // (2 * SMALL.chunk)) * SMALL.chunk
         assert _sizes(np.zeros(0, np.uint32), steps) == (words, words * SMALL.parts)
+        pairs = -(-steps // (2 * PAIR_CHUNK)) * PAIR_CHUNK
+        assert _sizes(np.zeros(0, np.int32), steps) == (pairs, pairs)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 100))

@@ -1,0 +1,110 @@
+"""A search keeps the best arms of each round, gives each round seeds of its own, and refuses what is no search."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import search
+from benchmarks.evaluation import run
+from benchmarks.evaluation.results import read
+from benchmarks.evaluation.study import ROOT, Study
+from minigrad.errors import InputError
+from tests.small_runs import write_text
+
+STUDIES = ROOT / "benchmarks" / "evaluation" / "studies"
+SEARCH = """
+question = "Which learning rate suits a toy?"
+control = "usual"
+margin = 0.1
+hours = 0.01
+flags = "--size nano --vocab 300 --batch 2 --context 16"
+corpora = ["{text}"]
+judged = [16]
+
+[[round]]
+tokens = 320
+seeds = 2
+keep = 1
+
+[[round]]
+tokens = 640
+seeds = 2
+
+[[arm]]
+name = "usual"
+
+[[arm]]
+name = "far too small"
+flags = "--lr 1e-7"
+
+[[arm]]
+name = "smaller"
+flags = "--lr 0.003"
+"""
+
+
+def toy(folder: Path, change: tuple[str, str] = ("", "")) -> Path:
+    path = folder / "toy.toml"
+    text = SEARCH.format(text=write_text(folder / "text.txt", lines=600))
+    path.write_text(text.replace(*change) if change[0] else text, encoding="utf-8")
+    return path
+
+
+def test_a_round_has_only_the_best_arms_and_new_seeds(tmp_path: Path) -> None:
+    study, out = Study.read(toy(tmp_path)), tmp_path / "out"
+    out.mkdir()
+    assert search.search(study, out, jobs=os.cpu_count() or 1) == ["usual", "smaller"]
+    first, second = (
+        {(each["job"]["arm"], each["job"]["seed"]) for each in read(study.in_round(number, names), folder).finished}
+        for number, names, folder in (
+            (0, ["usual", "far too small", "smaller"], out / "round-1"),
+            (1, ["usual", "smaller"], out / "round-2"),
+        )
+    )
+    assert {arm for arm, _ in first} == {"usual", "far too small", "smaller"}
+    assert {arm for arm, _ in second} == {"usual", "smaller"}
+    assert not {seed for _, seed in first} & {seed for _, seed in second}
+
+
+def test_best_orders_by_the_difference_to_the_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    means = {"usual": 0.0, "far too small": 0.2, "smaller": -0.1}
+
+    class Arm:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+    class Compared:
+        def __init__(self, name: str) -> None:
+            self.arm, self.pairs = Arm(name), int(name != "usual")
+            self.both = type("Difference", (), {"mean": means[name]})
+
+    monkeypatch.setattr(search.report, "compare", lambda *_: [Compared(name) for name in means])
+    study, nothing = Study.read(toy(tmp_path)).in_round(0, list(means)), Any
+    assert search.best(study, nothing, 1) == ["usual", "smaller"]  # type: ignore[arg-type]
+    assert search.best(study, nothing, 5) == ["usual", "smaller", "far too small"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("tokens = 640", "tokens = 640\nseconds = 5"), "round 2 needs either tokens or seconds"),
+        (("tokens = 640\nseeds = 2", "tokens = 640\nseeds = 1"), "at least 2 seeds"),
+        (("keep = 1", ""), "round 1 needs keep"),
+        (("judged = [16]", "judged = [16]\ntokens = [320]"), "has its lengths in these"),
+    ],
+)
+def test_rounds_that_cannot_be_made_are_refused(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Study.read(toy(tmp_path, change))
+
+
+def test_each_program_names_the_other_for_the_wrong_kind_of_study(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"benchmarks/search.py"):
+        run.make(run.RunnerConfig(study=str(toy(tmp_path))))
+    with pytest.raises(InputError, match=r"benchmarks/evaluation/run.py"):
+        search.make(search.SearchConfig(search=str(STUDIES / "key_shift.toml"), out=str(tmp_path / "out")))
+    assert not (tmp_path / "out").exists()
