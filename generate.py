@@ -8,7 +8,6 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends the program without a traceback
 
 import itertools
-import json
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
+from minigrad.formats.json_files import read_json
 from minigrad.generation import console
 from minigrad.generation.settings import ALIASES, GenerateConfig
 from minigrad.options import assignments, nearest
@@ -251,8 +251,8 @@ def was_taught_to_talk(folder: Path) -> bool | None:
     file = folder / "minigrad.json"
     if not file.exists():
         return None
-    settings = json.loads(file.read_text(encoding="utf-8")).get("settings", {})
-    return settings.get("objective") not in (None, "distill")
+    settings = read_json(file).get("settings")
+    return isinstance(settings, dict) and settings.get("objective") not in (None, "distill")
 
 
 def check_folder(folder: Path) -> None:

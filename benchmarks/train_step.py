@@ -4,10 +4,12 @@ Every size runs in a process of its own, so that its peak memory can be measured
 
     python benchmarks/train_step.py            # nano, micro, mini, small
     python benchmarks/train_step.py 2.0        # the published size, batch 2 x 512
+    python benchmarks/train_step.py nano mini --precision float32 bfloat16
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 import subprocess
@@ -23,11 +25,12 @@ sys.path.insert(0, str(ROOT))
 SHAPES = {"nano": (8, 256), "micro": (8, 256), "mini": (8, 256), "small": (8, 256), "2.0": (2, 512)}
 
 
-def measure(size: str, steps: int = 7) -> dict[str, float | str]:
+def measure(size: str, precision: str, steps: int = 7) -> dict[str, float | str]:
     """Take a few training steps on random tokens and return the medians."""
     import models
     from minigrad import optim
     from minigrad.data.tokens.batches import Batch
+    from minigrad.kernels.gemm import backend
     from minigrad.random import generator
     from minigrad.system import hardware
     from minigrad.training.parallel import Replicas, num_replicas
@@ -35,6 +38,7 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
     from train import forward_backward
 
     batch_size, context = SHAPES[size]
+    backend.use("auto", precision)
     rates = costs.measure_rates()
     model = models.build("vidya-v2", size=size)
     optimizer = optim.AdamW(model.parameters())
@@ -52,6 +56,7 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
     planned = costs.memory(model, batch_size, context, replicas=replicas)
     return {
         "size": size,
+        "precision": precision,
         "tokens_per_second": speed,
         "expected": costs.tokens_per_second(model, context, rates),
         "matmul_share": speed * costs.flops_per_token(model, context) / rates.products,
@@ -62,22 +67,31 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
 
 
 def main() -> None:
-    """Print one line per size, then everything as JSON."""
-    if sys.argv[1:2] == ["--one"]:
-        print(json.dumps(measure(sys.argv[2])))
+    """Print one line per size and precision, then everything as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("sizes", nargs="*", default=["nano", "micro", "mini", "small"])
+    parser.add_argument("--precision", nargs="+", choices=("float32", "bfloat16"), default=["float32"])
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.sizes[0], options.precision[0])))
         return
 
     print(describe_machine())
-    print(f"{'size':<6} {'tokens/s':>9} {'expected':>9} {'of matmul':>10} {'peak MB':>9} {'planned MB':>11}")
+    print("| size | tokens/s | expected by the plan | of the rate of products | peak MB | planned MB |")
+    print("| --- | --: | --: | --: | --: | --: |")
     results = []
-    for size in sys.argv[1:] or ["nano", "micro", "mini", "small"]:
-        command = [sys.executable, __file__, "--one", size]
-        result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-        results.append(result)
-        print(
-            f"{size:<6} {result['tokens_per_second']:9,.0f} {result['expected']:9,.0f} {result['matmul_share']:10.0%} "
-            f"{result['peak_bytes'] / 1e6:9,.0f} {result['planned_bytes'] / 1e6:11,.0f}"
-        )
+    for size in options.sizes:
+        for precision in options.precision:
+            command = [sys.executable, __file__, "--one", size, "--precision", precision]
+            result = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+            results.append(result)
+            print(
+                f"| {size}, {precision} | {result['tokens_per_second']:,.0f} | {result['expected']:,.0f} | "
+                f"{result['matmul_share']:.0%} | {result['peak_bytes'] / 1e6:,.0f} | "
+                f"{result['planned_bytes'] / 1e6:,.0f} |",
+                flush=True,
+            )
     print(json.dumps({"machine": describe_machine(), "results": results}))
 
 

@@ -11,8 +11,8 @@ summaries (Lambda), from which likeness on neighbours merge (tau), and what summ
 mean over the tokens so far are the token's own row, a mean whose weights a query learns (d parameters a layer), and a
 maximum, which is soft so that it can be a mean as well.
 
-    python benchmarks/wiola_parts.py [--tokens 1500000]
-    python benchmarks/wiola_parts.py --choices --tokens 1228800
+    python benchmarks/wiola_parts.py runs/parts [--tokens 1500000]
+    python benchmarks/wiola_parts.py runs/choices --choices --tokens 1228800
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -124,14 +123,8 @@ def choices() -> dict[str, Any]:
     return {"the paper's": (Wiola, ""), **swept, **{name: (make, "") for name, make in pooled.items()}}
 
 
-def main() -> None:
-    """Train every variant and print a table and JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--tokens", type=int, default=1_500_000)
-    parser.add_argument("--data", default="python-docs")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--choices", action="store_true", help="change the paper's choices and remove no part")
-    arguments = parser.parse_args()
+def train_variant(make: Any, changes: str, out: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """Train a variant in place of Wiola; return what came of it."""
     import models
     from minigrad.training.reporting import metrics
     from minigrad.training.settings import TrainConfig
@@ -139,37 +132,57 @@ def main() -> None:
     from models.registry import Family
     from train import train
 
+    models.FAMILIES["wiola"] = Family(make, wiola.WiolaConfig, wiola.SIZES)
+    started = time.perf_counter()
+    config = TrainConfig(
+        model="wiola",
+        size="nano",
+        data=options.data,
+        tokens=options.tokens,
+        set=changes or None,
+        out=str(out),
+        seed=options.seed,
+        threads=options.threads,
+        sample_every=10**9,
+    )
+    result = train(config)
+    assert result is not None
+    lines = metrics.read(out)
+    speeds = sorted(line["tokens_per_second"] for line in lines)
+    return {
+        "parameters": json.loads((out / "minigrad.json").read_text(encoding="utf-8"))["parameters"],
+        "bits_per_byte": result.val_bits_per_byte,
+        "tokens_per_second": speeds[len(speeds) // 2],
+        "seconds": time.perf_counter() - started,
+        "merge_ratio": lines[-1].get("merge_ratio"),
+    }
+
+
+def main() -> None:
+    """Train every variant that is not there yet, and print a table and JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path, help="where the runs are; the same command continues")
+    parser.add_argument("--tokens", type=int, default=1_500_000)
+    parser.add_argument("--data", default="python-docs")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, help="default: all")
+    parser.add_argument("--choices", action="store_true", help="change the paper's choices and remove no part")
+    parser.add_argument("--only", type=int, help="train the variant of this number, from 0 on, and print no table")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+
     results = []
-    with tempfile.TemporaryDirectory() as folder:
-        trained = choices() if arguments.choices else variants()
-        for number, (name, (make, changes)) in enumerate(trained.items()):
-            models.FAMILIES["wiola"] = Family(make, wiola.WiolaConfig, wiola.SIZES)
-            started, out = time.perf_counter(), Path(folder) / str(number)
-            config = TrainConfig(
-                model="wiola",
-                size="nano",
-                data=arguments.data,
-                tokens=arguments.tokens,
-                set=changes or None,
-                out=str(out),
-                seed=arguments.seed,
-                sample_every=10**9,
-            )
-            result = train(config)
-            assert result is not None
-            lines = metrics.read(out)
-            speeds = sorted(line["tokens_per_second"] for line in lines)
-            results.append(
-                {
-                    "variant": name,
-                    "parameters": json.loads((out / "minigrad.json").read_text(encoding="utf-8"))["parameters"],
-                    "bits_per_byte": result.val_bits_per_byte,
-                    "tokens_per_second": speeds[len(speeds) // 2],
-                    "seconds": time.perf_counter() - started,
-                    "merge_ratio": lines[-1].get("merge_ratio"),
-                }
-            )
-    print(f"\nWiola nano, {arguments.tokens:,} tokens of {arguments.data}\n")
+    for number, (name, (make, changes)) in enumerate((choices() if options.choices else variants()).items()):
+        if options.only not in (None, number):
+            continue
+        kept = options.folder / f"{number}.json"
+        if not kept.exists():
+            found = train_variant(make, changes, options.folder / str(number), options)
+            kept.write_text(json.dumps({"variant": name, **found}), encoding="utf-8")
+        results.append(json.loads(kept.read_text(encoding="utf-8")))
+    if options.only is not None:
+        return
+    print(f"\nWiola nano, {options.tokens:,} tokens of {options.data}\n")
     print("| variant | parameters | bits per byte | against the first | tokens/s |\n| --- | --: | --: | --: | --: |")
     for each in results:
         difference = each["bits_per_byte"] - results[0]["bits_per_byte"]

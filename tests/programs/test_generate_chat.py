@@ -140,6 +140,28 @@ def test_a_taught_model_takes_the_most_likely_tokens_unless_a_flag_says_how_to_d
     assert found == (0, 0, usual, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"\x1f\x8b\x08 as if it were compressed", 2),
+        (b'{"settings": {"objective": "sft"', 2),
+        (b"[1]", 2),
+        (b'{"settings": [1]}', 0),  # no run wrote this one
+    ],
+)
+def test_a_damaged_record_is_refused_in_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], content: bytes, code: int
+) -> None:
+    (folder / "minigrad.json").write_bytes(content)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hi")))
+    found = program.main([str(folder), "--chat"])
+    (folder / "minigrad.json").unlink()
+    said = capsys.readouterr()
+    assert found == code
+    assert bool(said.out) == (code == 0)
+    assert ("minigrad.json is damaged" in said.err) == (code == 2)
+
+
 def chat_remarks(folder: Path, capsys, monkeypatch) -> str:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     assert program.main([str(folder), "--chat"]) == 0
