@@ -74,13 +74,24 @@ def _multiply_arguments(draw: DrawFn, dtype: Any) -> Arguments:
 def multiply_panels(
     left: Matrix, right: Matrix, result: Array, block: BlockShape, found: Array, start: int, stop: int
 ) -> None:
-    if start < stop:
-        found[start] = NO_EXTREMES
-    product, tall = elements_of(left) @ elements_of(right).T, result.shape[0] > result.shape[1]
-    side = block.rows if tall else block.columns
+    factors, tall = (elements_of(left), elements_of(right)), result.shape[0] > result.shape[1]
+    product, side = factors[0] @ factors[1].T, block.rows if tall else block.columns
     part = slice(start * side, stop * side)
     where = (part, slice(None)) if tall else (slice(None), part)
     result[where] = product[where]
+    if start < stop:
+        found[start] = NO_EXTREMES
+    if start < stop and block.parts == 3:
+        for number, (matrix, x) in enumerate(((left, factors[0][where[0]]), (right, factors[1][where[1]]))):
+            found[start, number] = extremes_by_lane(x.T if matrix.transposed else x)
+
+
+def extremes_by_lane(lines: Array) -> Array:
+    """Return what `update_extremes` finds in lines that are read a register at a time."""
+    bits = np.abs(lines).astype(np.float32).view(np.uint32)
+    lanes = [bits[:, lane::SIDE] for lane in range(SIDE)]
+    smallest = [(each - np.uint32(1)).min(initial=np.uint32(0xFFFFFFFF)) for each in lanes]
+    return np.array([*(each.max(initial=np.uint32(0)) for each in lanes), *smallest], np.uint32)
 
 
 @st.composite
