@@ -1,16 +1,16 @@
 """The scheduler: which texts a model reads and writes next.
 
-Texts join and leave between two tokens. A turn lets waiting texts in, reads the next piece of a few prompts in one pass,
-and writes one token of each text whose prompt is read. So a long prompt holds up the others by one piece a turn, and no
-text waits for another to end, unless all places are taken.
+Texts join and leave between two tokens. A turn lets waiting texts in, reads the next piece of a few prompts in one
+pass, and writes one token of each text whose prompt is read. So a long prompt holds up the others by one piece a turn,
+and no text waits for another to end, unless all places are taken.
 
 **A text is a function of the model, the prompt, the settings and the seed, alone and among others.** This is a law, bit
 for bit, because three arithmetics are functions of one text alone:
 
 * The pieces of a prompt begin at fixed positions (`minigrad.serving.places`). The pieces of several prompts are read in
-  one pass whose products keep rows apart (`minigrad.kernels.gemm.backend.rows_apart`), and attention works text by text.
-  Where that is not possible, on a processor for which there are no loops of our own, for some models and in float64,
-  each piece is a pass by itself: its shapes follow from the prompt.
+  one pass whose products keep rows apart (`minigrad.kernels.gemm.backend.rows_apart`), and attention works text by
+  text. Where that is not possible, on a processor without loops of our own, for some models and in float64, each piece
+  is a pass by itself: its shapes follow from the prompt.
 * The last token of the prompt, and every token after it, goes through the decoding program, whose sums have one order
   whatever texts are multiplied together (`minigrad.kernels.codegen.line_products`). A model without a program is called
   for one text at a time.

@@ -37,7 +37,6 @@ class Arithmetic(NamedTuple):
     packed: Array  # empty, of the type of packed factors: words of three bfloat16 parts (uint32), or elements
     rounding: bool  # whether factors are rounded to bfloat16
 
-
     @classmethod
     def of(cls, kind: Any, are_moderate: bool) -> Self:
         """Return the arithmetic for factors of a type, whose values three bfloat16 parts can hold or not."""

@@ -15,7 +15,17 @@ from llvmlite import ir
 from minigrad.kernels.codegen.addresses import elements_at
 from minigrad.kernels.codegen.bits import float32_of
 from minigrad.kernels.codegen.line_tile import BFLOAT16, INT8, sums_of_lanes
-from minigrad.kernels.codegen.llvm import FLOAT, SHORT, WORD, counting, declare, in_all_lanes, int64, pointer_at, repeated
+from minigrad.kernels.codegen.llvm import (
+    FLOAT,
+    SHORT,
+    WORD,
+    counting,
+    declare,
+    in_all_lanes,
+    int64,
+    pointer_at,
+    repeated,
+)
 from minigrad.kernels.codegen.llvm import INT8 as BYTE
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.jit import emits, types
@@ -38,7 +48,9 @@ class Rows(NamedTuple):
     size: int  # elements of a row, a multiple of SIDE
 
 
-def score_rows(rows: Rows, first: int, queries: Array, place: int, heads: int, slow: Array, scores: Array, to: int) -> None:
+def score_rows(
+    rows: Rows, first: int, queries: Array, place: int, heads: int, slow: Array, scores: Array, to: int
+) -> None:
     """Set scores[h, to : to + ROWS] to the products of a query head h, of `heads` (1 or HEADS), and rows from `first`.
 
     The last row stands for rows that do not exist. slow[d] is 1 where element d of a row has the second scale, else 0.
@@ -53,7 +65,7 @@ def score_rows(rows: Rows, first: int, queries: Array, place: int, heads: int, s
 def add_rows(rows: Rows, weights: Array, begin: int, heads: int, slow: Array, out: Array, place: int) -> None:
     """Add the sum of all rows, row i times weights[h, begin + i], to the output of each head h, of 1 or HEADS.
 
-    There is at least one row. Shapes: weights (heads or more, columns), out (floats,), the first head's from `place` on.
+    There is at least one row. Shapes: weights (heads or more, columns); out (floats,), the first head's from `place`.
     """
     values = np.stack([_row(rows, number, slow) for number in range(rows.count)])
     for h in range(heads):
@@ -84,7 +96,9 @@ def _emit_scores(
             sums = [builder.phi(_FLOATS) for _ in range(count * ROWS)]
             x = [_load(builder, query, builder.add(builder.mul(rows.size, int64(h)), d)) for h in range(count)]
             keys = [each.part(d) for each in widen]
-            found = [_multiply_add(builder, x[h], keys[i], sums[h * ROWS + i]) for h in range(count) for i in range(ROWS)]
+            found = [
+                _multiply_add(builder, x[h], keys[i], sums[h * ROWS + i]) for h in range(count) for i in range(ROWS)
+            ]
             for total, following in zip(sums, found, strict=True):
                 total.add_incoming(zeros, before)
                 total.add_incoming(following, builder.block)
@@ -97,9 +111,7 @@ def _emit_scores(
 
 
 @emits(add_rows, types.void, None, None, types.int64, types.int64, None, None, types.int64)
-def _emit_sums(
-    builder: Any, rows: Rows, weights: Any, begin: Any, heads: Any, slow: Any, out: Any, place: Any
-) -> None:
+def _emit_sums(builder: Any, rows: Rows, weights: Any, begin: Any, heads: Any, slow: Any, out: Any, place: Any) -> None:
     columns, weight = builder.extract_value(weights.shape, 1), _from(builder, weights, begin)
     result = _from(builder, out, place)
 
@@ -178,7 +190,7 @@ def _start_of(builder: Any, rows: Rows, number: Any) -> Any:
 
 
 def _from(builder: Any, floats: Any, place: Any) -> Any:
-    """Return a pointer to an element of an array of float32. Kernels of float64 hold such code too, but never run it."""
+    """Return a pointer to an element of an array of float32. Kernels of float64 hold such code too and never run it."""
     return builder.gep(builder.bitcast(floats.data, FLOAT.as_pointer()), [place])
 
 

@@ -244,9 +244,7 @@ def score_span(
 
 
 @kernel
-def add_span(
-    weights: Array, column: int, span: Span, following: Span, heads: Heads, slow: Array, out: Array
-) -> None:
+def add_span(weights: Array, column: int, span: Span, following: Span, heads: Heads, slow: Array, out: Array) -> None:
     """Add weighted sums of the values of a span to the outputs (num_heads * size,) of all heads.
 
     The weight of the first value is in `column`. The rest is as in `score_span`.

@@ -40,7 +40,10 @@ def test_a_lower_bound_makes_the_tasks_shorter() -> None:
     plan, q = _plan([64, 64]), np.zeros((128, 4, 8))
     local = replace(plan, first_visible=np.maximum(plan.visible - 16, 0))
     assert 4 * local.work(q, q) == plan.work(q, q)
-    assert [bound.tolist() for bound in plan.inputs(arithmetic_for(q), q, q, q).seen] == [[0] * 128, plan.visible.tolist()]
+    assert [bound.tolist() for bound in plan.inputs(arithmetic_for(q), q, q, q).seen] == [
+        [0] * 128,
+        plan.visible.tolist(),
+    ]
     assert local.inputs(arithmetic_for(q), q, q, q).seen.first is local.first_visible
 
 

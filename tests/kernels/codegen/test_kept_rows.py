@@ -36,7 +36,10 @@ def drawn(format: int, count: int, size: int) -> tuple[Array, Array, Array]:
         bits = rng.integers(0x3F00, 0x4000, (count, size), np.uint16)
         memory[:, :width] = bits.view(np.uint8)
         return memory, slow, (bits.astype(np.uint32) << 16).view(np.float32)
-    numbers, scales = rng.integers(-127, 128, (count, size), np.int8), rng.integers(0x3C00, 0x3D00, (count, 2), np.uint16)
+    numbers, scales = (
+        rng.integers(-127, 128, (count, size), np.int8),
+        rng.integers(0x3C00, 0x3D00, (count, 2), np.uint16),
+    )
     memory[:, :size], memory[:, size:width] = numbers.view(np.uint8), scales.view(np.uint8)
     return memory, slow, numbers * np.take_along_axis((scales.astype(np.uint32) << 16).view(np.float32), slow[None], 1)
 

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.decoding import program as codes
 from minigrad.kernels.codegen.kept_rows import ROWS
 from minigrad.kernels.codegen.line_tile import FULL
 from minigrad.kernels.codegen.vector_moves import SIDE
+from minigrad.kernels.decoding import program as codes
 from minigrad.kernels.decoding.attention import PARTS, Span, Stored
 from minigrad.kernels.decoding.kept import FORMATS, Kept
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
@@ -264,9 +264,7 @@ def _attended_keys(draw: DrawFn, dtype: Any) -> Arguments:
     return [queries, Stored(keys, values), heads, _zeros_of(heads, dtype)]
 
 
-def _span(
-    draw: DrawFn, dtype: Any, heads: Heads, counts: tuple[int, ...], formats: tuple[str, ...] = FORMATS
-) -> Span:
+def _span(draw: DrawFn, dtype: Any, heads: Heads, counts: tuple[int, ...], formats: tuple[str, ...] = FORMATS) -> Span:
     """Draw some of the keys of one of two texts, in any format."""
     count, start = draw(st.sampled_from(counts)), draw(st.integers(0, 2))
     kept = drawn_kept(draw, numbers(draw, dtype, 1, 2, start + count + 1, heads.kv_heads, heads.size), formats)
