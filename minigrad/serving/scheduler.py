@@ -182,7 +182,7 @@ class Scheduler:
         return found
 
     def _passes(self) -> list[list[Text]]:
-        """Return the texts of each pass over prompts in this turn; texts whose piece is read are then the last.
+        """Return the texts of each pass over prompts in this turn; if others must wait, these are then the last.
 
         Of texts with the same piece, the first reads it, and the others copy it afterwards.
         """
@@ -190,15 +190,14 @@ class Scheduler:
         for text in list(self._reading):
             self._copy_pieces(text)
             stop = self._stop(text)
-            if left <= 0 or stop == text.read:
-                continue
-            if (piece := key(text.prompt, stop)) not in begun or text.scored:
-                begun.add(piece)
+            if left > 0 and stop > text.read and (text.scored or key(text.prompt, stop) not in begun):
+                begun.add(key(text.prompt, stop))
                 chosen.append(text)
                 left -= stop - text.read
-        for text in chosen:
-            self._reading.remove(text)
-            self._reading.append(text)
+        if left <= 0:
+            for text in chosen:
+                self._reading.remove(text)
+                self._reading.append(text)
         alone = [text for text in chosen if text.scored or not self.reads_together]
         together = sorted((text for text in chosen if text not in alone), key=lambda text: text.place)
         return [[text] for text in alone] + [together] * bool(together)

@@ -179,7 +179,8 @@ def attend_to_means_and_keys(
             weights[head, column] += added
     weigh(weights, count, heads, out)
     for span, before, column in ((values[0], keys[0], 0), (values[1], keys[1], far)):
-        add_span(weights, column, span, after(before), heads, slow, out)
+        following = Span(before.kept, before.text, before.stop, end_after(before))  # keys of the next part
+        add_span(weights, column, span, following, heads, slow, out)
 
 
 @kernel
@@ -197,10 +198,9 @@ def rows_of_head(span: Span, g: int, memory: int) -> Rows:
 
 
 @kernel
-def after(span: Span) -> Span:
-    """Return the span after this one, as long as it, or what is left of the text's place."""
-    stop = min(2 * span.stop - span.start, span.kept.positions)
-    return Span(span.kept, span.text, span.stop, stop)
+def end_after(span: Span) -> int:
+    """Return the end of the span after this one, which is as long, or shorter at the end of the text's place."""
+    return min(2 * span.stop - span.start, span.kept.positions)
 
 
 @kernel

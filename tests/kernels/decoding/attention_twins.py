@@ -17,7 +17,7 @@ from minigrad.kernels.decoding.attention import PARTS, Span, Stored
 from minigrad.kernels.decoding.kept import FORMATS, Kept
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
 from tests.kernels.decoding.drawn_steps import BLOCK, JOINED, TARGET, drawn_heads, step_arguments, texts_of_share
-from tests.kernels.decoding.kept_twins import drawn_kept, floats_of, row_bytes, write
+from tests.kernels.decoding.kept_twins import drawn_kept, floats_of, row_bytes, slow_half, write
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
 
 
@@ -306,10 +306,13 @@ def _scored_span(draw: DrawFn, dtype: Any) -> Arguments:
     heads, column = draw(_heads(dtype)), draw(st.integers(0, 2))
     span = _span(draw, dtype, heads, (0, 1, 4, 33))
     scores = np.full((heads.num_heads, column + span.stop - span.start + ROWS), UNTOUCHED, dtype)
-    return [numbers(draw, dtype, heads.num_heads * heads.size), span, heads, scores, column]
+    queries, slow = numbers(draw, dtype, heads.num_heads * heads.size), slow_half(heads.size).astype(np.int8)
+    return [queries, span, span, heads, slow, scores, column]
 
 
-def _score_span(queries: Array, span: Span, heads: Heads, scores: Array, column: int) -> None:
+def _score_span(
+    queries: Array, span: Span, following: Span, heads: Heads, slow: Array, scores: Array, column: int
+) -> None:
     keys = _rows_of(span, scores.dtype)
     _score_heads(queries, keys, heads, scores, column)
     end = column + len(keys)
@@ -322,10 +325,11 @@ def _added_span(draw: DrawFn, dtype: Any) -> Arguments:
     heads, column = draw(_heads(dtype)), draw(st.integers(0, 2))
     span = _span(draw, dtype, heads, (0, 1, 4, 33))
     weights = numbers(draw, dtype, heads.num_heads, column + span.stop - span.start + ROWS)
-    return [weights, column, span, heads, numbers(draw, dtype, heads.num_heads * (heads.size + 2))]
+    out, slow = numbers(draw, dtype, heads.num_heads * (heads.size + 2)), slow_half(heads.size).astype(np.int8)
+    return [weights, column, span, span, heads, slow, out]
 
 
-def _add_span(weights: Array, column: int, span: Span, heads: Heads, out: Array) -> None:
+def _add_span(weights: Array, column: int, span: Span, following: Span, heads: Heads, slow: Array, out: Array) -> None:
     _add_values_of_heads(weights, column, _rows_of(span, out.dtype), heads, out[: heads.num_heads * heads.size])
 
 
@@ -348,6 +352,24 @@ def _rows_of_head(span: Span, g: int, memory: int) -> tuple[int, ...]:
     kept, size = span.kept, row_bytes(span.kept)
     row = np.arange(kept.memory.size // size).reshape(-1, kept.positions, kept.heads)[span.text, span.start, g]
     return kept.format, memory + int(row) * size, kept.heads * size, span.stop - span.start, kept.size
+
+
+@st.composite
+def _one_span(draw: DrawFn, dtype: Any) -> Arguments:
+    return [_span(draw, dtype, draw(_heads(dtype)), (0, 3), FORMATS[1:])]
+
+
+def _end_after(span: Span) -> int:
+    return min(2 * span.stop - span.start, span.kept.positions)
+
+
+@st.composite
+def _part_of_span(draw: DrawFn, dtype: Any) -> Arguments:
+    return [*draw(_one_span(dtype)), draw(st.integers(0, 1)), 2]
+
+
+def _prefetch_part(span: Span, number: int, count: int) -> None:
+    """Change nothing."""
 
 
 @st.composite
@@ -393,6 +415,8 @@ TWINS: dict[str, Twin] = {
     "decoding.attention.add_span": Twin(_added_span, _add_span, error=1e-5),
     "decoding.attention.is_widened_in_registers": Twin(_kept_arguments, _is_widened_in_registers),
     "decoding.attention.rows_of_head": Twin(_head_arguments, _rows_of_head),
+    "decoding.attention.end_after": Twin(_one_span, _end_after),
+    "decoding.attention.prefetch_part": Twin(_part_of_span, _prefetch_part),
     "decoding.attention.heads_together": Twin(_two_heads, _heads_together),
     "decoding.attention.weigh": Twin(_weighed, _weigh, error=1e-5),
     "decoding.attention.attend": Twin(_attend_arguments, attend),
