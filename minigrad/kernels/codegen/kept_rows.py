@@ -44,7 +44,7 @@ class Rows(NamedTuple):
     format: int
     address: int  # of the first row
     stride: int  # bytes from one row to the next
-    count: int
+    length: int  # the number of rows
     size: int  # elements of a row, a multiple of SIDE
 
 
@@ -56,7 +56,7 @@ def score_rows(
     The last row stands for rows that do not exist. slow[d] is 1 where element d of a row has the second scale, else 0.
     Shapes: queries (floats,), the first head's from `place` on; slow (size,) int8; scores (heads or more, columns).
     """
-    numbers = np.minimum(np.arange(first, first + ROWS), rows.count - 1)
+    numbers = np.minimum(np.arange(first, first + ROWS), rows.length - 1)
     keys = np.stack([_row(rows, number, slow) for number in numbers])
     for h in range(heads):
         scores[h, to : to + ROWS] = keys @ queries[place + h * rows.size :][: rows.size]
@@ -67,9 +67,9 @@ def add_rows(rows: Rows, weights: Array, begin: int, heads: int, slow: Array, ou
 
     There is at least one row. Shapes: weights (heads or more, columns); out (floats,), the first head's from `place`.
     """
-    values = np.stack([_row(rows, number, slow) for number in range(rows.count)])
+    values = np.stack([_row(rows, number, slow) for number in range(rows.length)])
     for h in range(heads):
-        out[place + h * rows.size :][: rows.size] += weights[h, begin : begin + rows.count] @ values
+        out[place + h * rows.size :][: rows.size] += weights[h, begin : begin + rows.length] @ values
 
 
 def _row(rows: Rows, number: int, slow: Array) -> Array:
@@ -85,7 +85,7 @@ def _row(rows: Rows, number: int, slow: Array) -> Array:
 def _emit_scores(
     builder: Any, rows: Rows, first: Any, queries: Any, place: Any, heads: Any, slow: Any, scores: Any, to: Any
 ) -> None:
-    query, last = _from(builder, queries, place), builder.sub(rows.count, int64(1))
+    query, last = _from(builder, queries, place), builder.sub(rows.length, int64(1))
     columns, result = builder.extract_value(scores.shape, 1), _from(builder, scores, to)
 
     def emit(format: int, count: int) -> None:
@@ -119,10 +119,10 @@ def _emit_sums(builder: Any, rows: Rows, weights: Any, begin: Any, heads: Any, s
         parts = [builder.add(start, int64(c * SIDE)) for c in range(chunks)]
         places = [builder.add(builder.mul(rows.size, int64(h)), d) for h in range(count) for d in parts]
         before, begun = builder.block, [_load(builder, result, each) for each in places]
-        with counting(builder, rows.count) as number:
+        with counting(builder, rows.length) as number:
             sums = [builder.phi(_FLOATS) for _ in places]
             widen = _Widening(format, builder, _start_of(builder, rows, number), rows.size, slow.data)
-            values, found = [widen.part(d) for d in parts], []
+            values, found = [widen.part(d) for d in parts], list[Any]()
             for h in range(count):
                 one = builder.load(builder.gep(weight, [builder.add(builder.mul(columns, int64(h)), number)]))
                 factor = in_all_lanes(builder, _FLOATS, one)
