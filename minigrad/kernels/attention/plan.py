@@ -81,7 +81,7 @@ def largest_of_spans(words: Array, spans: Array, largest: Array) -> None:
 
 
 def moderate_sequences(q: Array, k: Array, v: Array, offsets: Array, ranges: Array) -> Array:
-    """Return of which sequences three bfloat16 parts hold what attention multiplies (see `is_moderate`), (S,) bool.
+    """Return whether three bfloat16 parts hold what attention multiplies (`is_moderate`), for each sequence (S,).
 
     Each is judged by its own queries, keys and values, so the arithmetic of a text does not depend on other texts, nor
     on what else a cache holds. A sequence without queries is moderate. Shapes: q, k and v as rows, float32.
