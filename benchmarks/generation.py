@@ -71,7 +71,7 @@ def prepare(folder: Path, name: str, kind: str, llama_python: str) -> Path:
     return run
 
 
-def contestants(run: Path, peers: dict[str, str], context: int, format: str) -> dict[str, Contestant]:
+def contestants(run: Path, peers: dict[str, str], context: int, format: str, *, plain: bool) -> dict[str, Contestant]:
     """Start minigrad and the peers that have this format; each has read the model when this returns."""
     from minigrad.system import hardware
 
@@ -79,7 +79,7 @@ def contestants(run: Path, peers: dict[str, str], context: int, format: str) -> 
     options: dict[str, dict[str, Any]] = {
         "minigrad": {"folder": str(run), "quantize": None if format == "float32" else format},
         "torch": {"folder": str(run)},
-        "llama": {"file": str(run / f"model-{FORMATS[format][1]}.gguf"), "context": context},
+        "llama": {"file": str(run / f"model-{FORMATS[format][1]}.gguf"), "context": context, "plain": plain},
     }
     script = str(Path(__file__).parent / "writers.py")
     running = {}
@@ -128,6 +128,7 @@ def main() -> None:
     parser.add_argument("--torch-python", default=sys.executable, help="an interpreter with torch and transformers")
     parser.add_argument("--llama-python", default=sys.executable, help="an interpreter with llama-cpp-python")
     parser.add_argument("--folder", type=Path, default=Path("runs/writers"), help="where the models are kept")
+    parser.add_argument("--plain", action="store_true", help="llama.cpp without its layouts for AMX (see `writers`)")
     arguments = parser.parse_args()
     import models
 
@@ -144,7 +145,7 @@ def main() -> None:
         width, kind = FORMATS[format]
         skeleton, run = models.skeleton(*MODELS[name]), prepare(arguments.folder, name, kind, arguments.llama_python)
         context, weight_bytes = skeleton.config.context_length, int(width * skeleton.macs_per_token(0))
-        running = contestants(run, peers, context, format)
+        running = contestants(run, peers, context, format, plain=arguments.plain)
         for measure in arguments.measures:
             if LENGTHS[measure] > context:
                 continue

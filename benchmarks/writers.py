@@ -124,8 +124,11 @@ def serve_torch(folder: str, threads: int) -> None:
         serve(pieces(begin))
 
 
-def serve_llama(file: str, threads: int, context: int) -> None:
-    """Write with llama.cpp, through its library."""
+def serve_llama(file: str, threads: int, context: int, plain: bool) -> None:
+    """Write with llama.cpp, through its library; with `plain`, without its layouts for the instructions of a processor.
+
+    With those for AMX, version 0.3.36 breaks down on rounded weights (a segmentation fault in the first pass).
+    """
     import ctypes
 
     import llama_cpp
@@ -133,7 +136,9 @@ def serve_llama(file: str, threads: int, context: int) -> None:
     quiet = llama_cpp.llama_log_callback(lambda level, text, data: None)
     llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
     llama_cpp.llama_backend_init()
-    model = llama_cpp.llama_model_load_from_file(file.encode(), llama_cpp.llama_model_default_params())
+    loading = llama_cpp.llama_model_default_params()
+    loading.use_extra_bufts = not plain
+    model = llama_cpp.llama_model_load_from_file(file.encode(), loading)
     options = llama_cpp.llama_context_default_params()
     options.n_ctx = options.n_batch = options.n_ubatch = context
     options.n_threads = options.n_threads_batch = threads

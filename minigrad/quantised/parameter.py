@@ -24,7 +24,7 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.errors import GraphError, InputError
 from minigrad.kernels.decoding.lines import Packed, pack, widen
 from minigrad.kernels.decoding.products import multiply_few
-from minigrad.kernels.gemm.backend import product, product_into
+from minigrad.kernels.gemm.backend import are_rows_apart, product, product_into
 from minigrad.nn.parameter import Parameter
 from minigrad.ops.embedding import check_ids
 from minigrad.ops.matmul import check_linear
@@ -96,7 +96,7 @@ def quantised_linear(x: Array, bias: Array | None = None, *, matrix: Packed) -> 
     (outputs, inputs), shape, has_bias = matrix.shape, x.shape, bias is not None
     check_linear(x, _without_values(matrix), _without_values(matrix), bias)
     count = math.prod(shape[:-1])
-    is_short = count <= _FEW and x.dtype == np.float32
+    is_short = (count <= _FEW and x.dtype == np.float32 and not are_rows_apart()) or count == 0
     multiply = multiply_few if is_short else _multiply_many
     y = multiply(x.reshape(count, inputs), matrix)
     if bias is not None:

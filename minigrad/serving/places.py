@@ -1,8 +1,8 @@
 """The places of texts in one cache, and the pieces of prompts that they hold.
 
-A prompt is read in pieces of `PIECE` tokens, which begin at multiples of it. So the shapes of the products that read a
-prompt, and with them every bit of its keys and values, follow from the prompt alone, and two prompts that begin with
-the same pieces have the same keys and values there: such a piece is read once, and copied.
+A prompt is read in pieces of `PIECE` tokens, which begin at multiples of it; the last one may be shorter. So every bit
+of its keys and values follows from the prompt alone, and two prompts that begin with the same pieces have the same keys
+and values there: such a piece is read once, and copied.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.language_model import LanguageModel
@@ -28,7 +29,7 @@ class Places:
         self._free = deque(range(count))  # first the place that has been free for the longest time
         self._holders = dict[bytes, int]()  # by the tokens from the beginning of a prompt to the end of a piece
         # Other caches hold more than keys and values, such as running sums, so their pieces are not copied.
-        self._copies = type(self.cache) is KeyValueCache
+        self.copies = type(self.cache) is KeyValueCache
 
     @property
     def num_free(self) -> int:
@@ -48,20 +49,20 @@ class Places:
         """Free a place; the pieces that it holds can be copied until it is taken again."""
         self._free.append(place)
 
-    def layout(self, places: Sequence[int], count: int = 1) -> Layout:
-        """Return the layout of a pass that gives each of these places as many tokens."""
+    def layout(self, places: Sequence[int], counts: ArrayLike = 1) -> Layout:
+        """Return the layout of a pass that gives each of these places as many tokens, or its number of them."""
         lengths = np.zeros(self.cache.batch_size, np.int64)
-        lengths[list(places)] = count
+        lengths[list(places)] = counts
         return Layout.packed(lengths)
 
     def hold(self, place: int, prompt: Sequence[int], stop: int) -> None:
         """Note that a place holds the first `stop` tokens of a prompt, the end of a piece."""
-        if self._copies:
-            self._holders[_key(prompt, stop)] = place
+        if self.copies:
+            self._holders[key(prompt, stop)] = place
 
     def copy(self, place: int, prompt: Sequence[int], start: int, stop: int) -> bool:
         """Copy the piece from `start` to `stop` of a prompt from another place; return whether one holds it."""
-        source = self._holders.get(_key(prompt, stop))
+        source = self._holders.get(key(prompt, stop))
         if source is None:
             return False
         assert isinstance(self.cache, KeyValueCache)
@@ -71,5 +72,6 @@ class Places:
         return True
 
 
-def _key(prompt: Sequence[int], stop: int) -> bytes:
+def key(prompt: Sequence[int], stop: int) -> bytes:
+    """Return what names the piece of a prompt that ends with the token before `stop`: all tokens up to there."""
     return np.array(prompt[:stop], np.int64).tobytes()

@@ -1,14 +1,16 @@
 """The scheduler: which texts a model reads and writes next.
 
-Texts join and leave between two tokens. A turn lets waiting texts in, reads one piece of a prompt or a few
-short prompts, and writes one token of each text whose prompt is read. So a long prompt holds up the others by one piece
-a turn, and no text waits for another to end, unless all places are taken.
+Texts join and leave between two tokens. A turn lets waiting texts in, reads the next piece of a few prompts in one
+pass, and writes one token of each text whose prompt is read. So a long prompt holds up the others by one piece a turn,
+and no text waits for another to end, unless all places are taken.
 
 **A text is a function of the model, the prompt, the settings and the seed, alone and among others.** This is a law, bit
 for bit, because three arithmetics are functions of one text alone:
 
-* The pieces of a prompt are read text by text, at fixed positions (`minigrad.serving.places`): no product has rows of
-  two texts, and its shapes follow from the prompt.
+* The pieces of a prompt begin at fixed positions (`minigrad.serving.places`). The pieces of several prompts are read in
+  one pass whose products keep rows apart (`minigrad.kernels.gemm.backend.rows_apart`), and attention works text by
+  text. Where that is not possible, on a processor without loops of our own, for some models and in float64, each piece
+  is a pass by itself: its shapes follow from the prompt.
 * The last token of the prompt, and every token after it, goes through the decoding program, whose sums have one order
   whatever texts are multiplied together (`minigrad.kernels.codegen.line_products`). A model without a program is called
   for one text at a time.
@@ -28,10 +30,14 @@ from minigrad.autograd.graph import no_grad
 from minigrad.errors import InputError
 from minigrad.generation.continuation import Continuation, Token
 from minigrad.generation.sampling import log_probabilities, most_likely
+from minigrad.kernels.gemm.backend import can_keep_rows_apart, rows_apart
 from minigrad.nn.language_model import LanguageModel
 from minigrad.programs.decoder import Decoder
-from minigrad.serving.places import PIECE, Places
+from minigrad.serving.places import PIECE, Places, key
 from minigrad.typing import Array
+
+TOGETHER = 4
+"""Whole pieces of prompts that one pass reads, at most: more take longer, and texts that are written wait meanwhile."""
 
 
 class Scored(NamedTuple):
@@ -105,6 +111,9 @@ class Scheduler:
         self.model, self.decoder = model, Decoder(model)
         self.places = Places(model, count, capacity, piece)
         self.count, self.capacity = count, capacity
+        # Other caches hold more than keys and values, and a model without a program may mix what lies in one pass.
+        is_plain = self.decoder.has_program and self.places.copies
+        self.reads_together = is_plain and can_keep_rows_apart(model.head().dtype)
         self._submitted: queue.SimpleQueue[Text] = queue.SimpleQueue()
         self._turns, self._reading, self._writing = Turns(), deque[Text](), list[Text]()
 
@@ -153,43 +162,69 @@ class Scheduler:
         (self._reading if text in self._reading else self._writing).remove(text)
 
     def _read(self) -> list[tuple[Text, Event]]:
-        """Read pieces of prompts, with as many tokens together as one whole piece has.
+        """Read the next piece of each prompt, as many as a pass may have tokens; let texts whose prompt is read go on.
 
-        Pieces that another place holds, and the last tokens of prompts, which `_write` reads, do not count.
+        The last token of a prompt is left to `_write`.
         """
-        found, left = list[tuple[Text, Event]](), self.places.piece
-        while self._reading and left > 0:
-            text, start = self._reading[0], self._reading[0].read
-            text.read = min(start + self.places.piece, len(text.prompt) - 1)
-            if not self._is_copied(text, start):
-                found += self._read_piece(text, start)
-                left -= text.read - start
-            if text.read < len(text.prompt) - 1:
-                self._reading.rotate(-1)
-            elif text.writes:
-                text.last = text.prompt[-1]
-                self._writing.append(self._reading.popleft())
-            else:
-                self._leave(text)
-                found.append((text, None))
+        found = list[tuple[Text, Event]]()
+        for texts in self._passes():
+            found += self._read_pieces(texts)
+        for text in list(self._reading):
+            self._copy_pieces(text)
+            if text.read == len(text.prompt) - 1:
+                self._reading.remove(text)
+                if text.writes:
+                    text.last = text.prompt[-1]
+                    self._writing.append(text)
+                else:
+                    self.places.leave(text.place)
+                    found.append((text, None))
         return found
 
-    def _is_copied(self, text: Text, start: int) -> bool:
-        """Copy the piece of a prompt from `start` to `read`, if another place holds it; no tokens count as copied."""
-        is_whole = text.read - start == self.places.piece
-        return text.read == start or (
-            is_whole and not text.scored and self.places.copy(text.place, text.prompt, start, text.read)
-        )
+    def _passes(self) -> list[list[Text]]:
+        """Return the texts of each pass over prompts in this turn; if others must wait, these are then the last.
 
-    def _read_piece(self, text: Text, start: int) -> list[tuple[Text, Event]]:
-        """Read the piece of a prompt from `start` to `read`; return the scores of the tokens that follow, if wanted."""
-        count, tokens = text.read - start, np.array(text.prompt[start : text.read])
-        layout = self.places.layout([text.place], count)
-        with no_grad():
-            logits = self.model(tokens, cache=self.places.cache, layout=layout, last=count * text.scored).data
-        if count == self.places.piece:
-            self.places.hold(text.place, text.prompt, text.read)
-        return [(text, _score(text, number, row)) for number, row in enumerate(logits[0], start + 1)]
+        Of texts with the same piece, the first reads it, and the others copy it afterwards.
+        """
+        chosen, begun, left = list[Text](), set[bytes](), self.places.piece * (TOGETHER if self.reads_together else 1)
+        for text in list(self._reading):
+            self._copy_pieces(text)
+            stop = self._stop(text)
+            if left > 0 and stop > text.read and (text.scored or key(text.prompt, stop) not in begun):
+                begun.add(key(text.prompt, stop))
+                chosen.append(text)
+                left -= stop - text.read
+        if left <= 0:
+            for text in chosen:
+                self._reading.remove(text)
+                self._reading.append(text)
+        alone = [text for text in chosen if text.scored or not self.reads_together]
+        together = sorted((text for text in chosen if text not in alone), key=lambda text: text.place)
+        return [[text] for text in alone] + [together] * bool(together)
+
+    def _stop(self, text: Text) -> int:
+        """Return the end of the next piece of a prompt."""
+        return min(text.read + self.places.piece, len(text.prompt) - 1)
+
+    def _copy_pieces(self, text: Text) -> None:
+        """Copy the next pieces of a prompt that other places hold."""
+        while text.read < (stop := self._stop(text)) and not text.scored:
+            if not self.places.copy(text.place, text.prompt, text.read, stop):
+                return
+            text.read = stop
+
+    def _read_pieces(self, texts: list[Text]) -> list[tuple[Text, Event]]:
+        """Read the next piece of each of these texts; of a single text that wants them, return the scores."""
+        begins, stops = [text.read for text in texts], [self._stop(text) for text in texts]
+        counts = [stop - begin for begin, stop in zip(begins, stops, strict=True)]
+        tokens = np.concatenate([text.prompt[text.read : stop] for text, stop in zip(texts, stops, strict=True)])
+        layout, last = self.places.layout([text.place for text in texts], counts), counts[0] * texts[0].scored
+        with no_grad(), rows_apart():
+            logits = self.model(tokens, cache=self.places.cache, layout=layout, last=last).data
+        for text, stop in zip(texts, stops, strict=True):
+            text.read = stop
+            self.places.hold(text.place, text.prompt, stop)
+        return [(texts[0], _score(texts[0], number, row)) for number, row in enumerate(logits[0], begins[0] + 1)]
 
     def _write(self) -> list[tuple[Text, Event]]:
         """Write a token of each text whose prompt is read."""

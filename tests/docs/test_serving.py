@@ -9,6 +9,7 @@ import shlex
 from minigrad.cli.parser import Parser
 from minigrad.serving.bodies import ChatBody, CompletionBody
 from minigrad.serving.places import PIECE
+from minigrad.serving.scheduler import TOGETHER
 from minigrad.serving.settings import ServeConfig
 from tests.docs.python_blocks import python_blocks
 from tests.source_files import ROOT
@@ -37,7 +38,7 @@ def test_the_fields_of_the_page_are_those_of_requests() -> None:
 
 def test_pieces_have_the_size_that_the_page_says() -> None:
     assert f"pieces of {PIECE} tokens that begin at multiples of {PIECE}" in PAGE
-    assert f"at most {PIECE} tokens of prompts" in PAGE
+    assert f"about {PIECE * TOGETHER} tokens together" in PAGE
 
 
 def test_the_program_is_python() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 import numpy as np
@@ -14,6 +15,7 @@ from minigrad import InputError, generation
 from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
 from minigrad.quantised import quantise
+from minigrad.serving import scheduler as scheduling
 from minigrad.serving.places import PIECE
 from minigrad.serving.scheduler import Scheduler, Turns
 from tests.models.tiny import CONTEXT, TINY, VOCAB, build
@@ -111,11 +113,15 @@ def test_a_text_of_a_default_model_is_the_same_among_63_others(format: str | Non
     assert serve(Scheduler(model, 9, 200), wanted[::-1])[::-1] == several
 
 
-def test_other_pieces_give_other_bits() -> None:
-    """So the comparisons above can fail: rounding depends on how a prompt is cut."""
+def test_products_that_mix_rows_give_other_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the comparisons above can fail: rounding depends on the rows of a product."""
+    monkeypatch.setattr(scheduling, "rows_apart", contextlib.nullcontext)
+    monkeypatch.setattr(scheduling, "can_keep_rows_apart", lambda dtype: True)
     model = models.build("vidya-v2", size="nano", vocab_size=512, seed=1).eval()
-    wanted = Wanted(tuple(range(1, 101)), Sampling(tokens=4, alternatives=2, seed=1))
-    assert alone(model, wanted, 16) != alone(model, wanted, 128)
+    wanted = [
+        Wanted(tuple(range(number, 60 + number)), Sampling(tokens=4, alternatives=2, seed=1)) for number in range(5)
+    ]
+    assert serve(Scheduler(model, 5, 200), wanted) != [alone(model, each, PIECE) for each in wanted]
 
 
 def test_texts_are_those_of_generate() -> None:
@@ -171,7 +177,22 @@ def test_a_shared_beginning_is_read_once(monkeypatch: pytest.MonkeyPatch) -> Non
         scheduler.submit(text_of(model, Wanted(prompt, sampling)))
     while scheduler.num_waiting or scheduler.num_served:
         scheduler.turn()
-    assert sorted(read) == [1, 1, 2, 4, 4]
+    assert sum(read) == 4 + 4 + 1 + 2
+    assert len(read) == (3 if scheduler.reads_together else 4)
+
+
+def test_the_next_pieces_of_a_few_prompts_are_read_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, read = model_of("vidya-v2", None), list[int]()
+    scheduler = Scheduler(model, 6, CONTEXT, TINY_PIECE)
+    monkeypatch.setattr(scheduler, "model", lambda tokens, **named: read.append(len(tokens)) or model(tokens, **named))
+    for number in range(1, 7):
+        scheduler.submit(text_of(model, Wanted((number,) * 4, Sampling(tokens=9))))
+    scheduler.submit(text_of(model, Wanted((9,) * 12, Sampling(tokens=9))))
+    written = [len(scheduler.turn()) for _ in range(2)]
+    if scheduler.reads_together:
+        assert (read, written) == ([18], [6, 6])  # the last text has no place
+    else:
+        assert (read, written) == ([3, 3, 3, 3], [2, 4])
 
 
 def test_a_client_that_goes_away_frees_its_place_within_a_turn() -> None:

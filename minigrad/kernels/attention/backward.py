@@ -15,7 +15,7 @@ import numpy as np
 
 from minigrad.kernels.attention import tile_gradients as tiles
 from minigrad.kernels.attention.factors import pack_left, transpose
-from minigrad.kernels.attention.plan import Gradients, HeadGroup, Inputs, Plan, flat, task_of
+from minigrad.kernels.attention.plan import Gradients, HeadGroup, Inputs, Plan, arithmetic_for, flat, task_of
 from minigrad.kernels.attention.queries import QueryPanel, add_queries, apply_mask, draw_panel, round_panel
 from minigrad.kernels.attention.tile_gradients import Saved
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
@@ -104,7 +104,7 @@ def attention_backward(
     `out` and `logsumexp` are what `attention_forward` returned for the same q, k, v and plan; `dout` has the shape of
     `out`. Keys that no query sees, and queries that see no key, get zero.
     """
-    inputs, slopes = plan.inputs(q, k, v, dout), flat(dout)
+    inputs, slopes = plan.inputs(arithmetic_for(q, k, v, dout), q, k, v), flat(dout)
     saved = Saved(round_bfloat16(slopes) if inputs.arithmetic.rounding else slopes, flat(out), logsumexp)
     gradients = Gradients(np.zeros_like(inputs.q), np.zeros_like(inputs.k), np.zeros_like(inputs.v))
     loop = partial(_attention_backward_tasks, inputs, saved, gradients)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigrad.kernels.attention.factors import transpose
-from minigrad.kernels.attention.plan import Gradients, Inputs, Plan, flat, task_of
+from minigrad.kernels.attention.plan import Arithmetic, Gradients, Inputs, Plan, flat, task_of
 from minigrad.kernels.attention.queries import QueryPanel, first_query, next_query
 from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.jit import kernel
@@ -159,7 +159,8 @@ def _chosen_backward_tasks(
 
 def choose(q: Array, k: Array, v: Array, plan: Plan, most: int) -> tuple[Inputs, Chosen]:
     """Return what the loops read, and the `most` keys of the highest scores for each query and head."""
-    inputs, num_heads = plan.inputs(q, k, v), q.shape[1]
+    of_elements = Arithmetic.of(q.dtype, are_moderate=False)  # these loops pack nothing into words
+    inputs, num_heads = plan.inputs(of_elements, q, k, v), q.shape[1]
     shape = (len(q), num_heads * most)
     chosen = Chosen(np.zeros(shape, np.int32), np.zeros(shape, q.dtype), np.zeros((len(q), num_heads), np.int64))
     over_rows(lambda start, stop: _choose_tasks(inputs, chosen, start, stop), plan.num_tasks(k), plan.work(q, k))

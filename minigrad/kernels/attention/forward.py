@@ -10,7 +10,6 @@ Scores are keys x queries: each step of the softmax is then done to all queries 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -177,7 +176,12 @@ def attention_forward(q: Array, k: Array, v: Array, plan: Plan) -> tuple[Array, 
     A query that sees no key gets 0 and a logsumexp of -inf.  Shapes: q (rows, H, D), k and v (key rows, G, D), where H
     is a multiple of G.
     """
-    inputs = plan.inputs(q, k, v)
-    out, logsumexp = np.empty_like(inputs.q), np.empty(q.shape[:2], q.dtype)
-    over_rows(partial(_attention_tasks, inputs, out, logsumexp), plan.num_tasks(k), plan.work(q, k))
+    out, logsumexp = np.empty((len(q), q.shape[1] * q.shape[2]), q.dtype), np.empty(q.shape[:2], q.dtype)
+    for arithmetic, first, last in plan.runs(q, k, v):
+        inputs, before = plan.inputs(arithmetic, q, k, v), first * k.shape[1]
+
+        def loop(start: int, stop: int, inputs: Inputs = inputs, before: int = before) -> None:
+            _attention_tasks(inputs, out, logsumexp, before + start, before + stop)
+
+        over_rows(loop, (last - first) * k.shape[1], plan.work(q, k))
     return out.reshape(q.shape), logsumexp

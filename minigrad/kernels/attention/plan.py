@@ -5,17 +5,20 @@ One task is one sequence and one key/value head, with all query heads that share
 element.
 
 The loops of attention are always our own. Where products of float32 are split into three bfloat16 parts
-(`minigrad.kernels.gemm.backend`), so are those of attention, unless a value is infinite, NaN or extreme; with `blas`
-and for float64 nothing is split. In bfloat16 the factors of all five products are rounded: where the processor
-multiplies bfloat16, while they are packed, elsewhere before. The type of `Arithmetic.packed` selects the compiled
-loops, so that no product depends on an earlier choice.
+(`minigrad.kernels.gemm.backend`), so are those of attention, unless a value is infinite, NaN or extreme: one of the
+sequence in the forward pass, of any sequence in the backward pass. With `blas` and for float64 nothing is split. In
+bfloat16 the factors of all five products are rounded: where the processor multiplies bfloat16, while they are packed,
+elsewhere before. The type of `Arithmetic.packed` selects the compiled loops, so that no product depends on an earlier
+choice.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -27,6 +30,8 @@ from minigrad.kernels.rows import rows_of
 from minigrad.kernels.rowwise.dropout import Draws, Stream, draws_of
 from minigrad.typing import Array
 
+_LEAST_EXPONENT, _MOST_EXPONENT = -96, 100  # see `is_moderate`
+
 
 class Arithmetic(NamedTuple):
     """How packed factors are stored and multiplied."""
@@ -34,14 +39,22 @@ class Arithmetic(NamedTuple):
     packed: Array  # empty, of the type of packed factors (see `minigrad.kernels.attention.tiles`)
     rounding: bool  # whether elements are rounded to bfloat16 before they are packed
 
+    @classmethod
+    def of(cls, kind: Any, are_moderate: bool) -> Self:
+        """Return the arithmetic for factors of a type, whose values bfloat16 parts can hold or not."""
+        if not (packs_words(kind) and are_moderate):
+            return cls(np.empty(0, kind), rounds(kind))
+        return cls(np.empty(0, np.int32 if rounds(kind) else np.uint32), False)
+
+
+def packs_words(kind: Any) -> bool:
+    """Return whether factors of a type are packed as words of bfloat16 parts, if these can hold their values."""
+    return SMALL_BFLOAT16 is not None if rounds(kind) else splits(kind)
+
 
 def arithmetic_for(*factors: Array) -> Arithmetic:
     """Return the arithmetic of attention for these factors, which have one type."""
-    kind = factors[0].dtype
-    in_pairs = rounds(kind) and SMALL_BFLOAT16 is not None
-    if not ((in_pairs or splits(kind)) and is_moderate(*factors)):
-        return Arithmetic(np.empty(0, kind), rounds(kind))
-    return Arithmetic(np.empty(0, np.int32 if in_pairs else np.uint32), rounds(kind) and not in_pairs)
+    return Arithmetic.of(factors[0].dtype, packs_words(factors[0].dtype) and is_moderate(*factors))
 
 
 def is_moderate(*factors: Array) -> bool:
@@ -56,7 +69,40 @@ def is_moderate(*factors: Array) -> bool:
         if not math.isfinite(largest):
             return False
         exponents.append(math.frexp(largest)[1])
-    return sum(min(each, 0) for each in exponents) >= -96 and sum(max(each, 0) for each in exponents) <= 100
+    smallest, largest = (sum(order(each, 0) for each in exponents) for order in (min, max))
+    return smallest >= _LEAST_EXPONENT and largest <= _MOST_EXPONENT
+
+
+@kernel
+def largest_of_spans(words: Array, spans: Array, largest: Array) -> None:
+    """Set largest[s] to the largest of the rows spans[s, 0] to spans[s, 1] of words, without their highest bits.
+
+    Words are the bits of float32, so the result are those of the largest absolute value; the bits of infinity and NaN
+    are the highest.
+    """
+    for s in range(len(spans)):
+        found = np.uint32(0)
+        for i in range(spans[s, 0], spans[s, 1]):
+            for j in range(words.shape[1]):
+                found = max(found, words[i, j] & np.uint32(0x7FFFFFFF))
+        largest[s] = found
+
+
+def moderate_sequences(q: Array, k: Array, v: Array, offsets: Array, ranges: Array) -> Array:
+    """Return whether three bfloat16 parts hold what attention multiplies (`is_moderate`), for each sequence (S,).
+
+    Each is judged by its own queries, keys and values, so the arithmetic of a text does not depend on other texts, nor
+    on what else a cache holds. A sequence without queries is moderate. Shapes: q, k and v as rows, float32.
+    """
+    own, exponents = np.stack([offsets[:-1], offsets[1:]], axis=1), np.zeros((2, len(ranges)), np.int64)
+    read, found = np.where(np.diff(own) > 0, ranges, 0), np.ones(len(ranges), bool)
+    for x, spans in ((q, own), (k, read), (v, read)):
+        largest = np.empty(len(spans), np.uint32)
+        largest_of_spans(x.view(np.uint32), spans, largest)
+        found &= np.isfinite(largest.view(np.float32))
+        powers = np.frexp(largest.view(np.float32))[1]
+        exponents += np.minimum(powers, 0), np.maximum(powers, 0)
+    return found & (exponents[0] >= _LEAST_EXPONENT) & (exponents[1] <= _MOST_EXPONENT)
 
 
 class Seen(NamedTuple):
@@ -142,9 +188,19 @@ class Plan:
         """Which keys each query row sees."""
         return Seen(np.zeros_like(self.visible) if self.first_visible is None else self.first_visible, self.visible)
 
-    def inputs(self, q: Array, k: Array, v: Array, *others: Array) -> Inputs:
-        """Return what the loops read, for q (rows, H, D), k and v (key rows, G, D); `others` are multiplied too."""
-        draws, arithmetic = draws_of(self.dropout, self.stream, q.dtype), arithmetic_for(q, k, v, *others)
+    def runs(self, q: Array, k: Array, v: Array) -> Iterator[tuple[Arithmetic, int, int]]:
+        """Yield the arithmetic of each sequence in the forward pass: that of sequences `first` to `last`."""
+        count = len(self.ranges)
+        moderate = np.ones(count, bool)
+        if packs_words(q.dtype):
+            moderate = moderate_sequences(flat(q), flat(k), flat(v), self.offsets, self.ranges)
+        cuts = [0, *(np.flatnonzero(moderate[1:] != moderate[:-1]) + 1).tolist(), count]
+        for first, last in itertools.pairwise(cuts):
+            yield Arithmetic.of(q.dtype, bool(moderate[first:last].all())), first, last
+
+    def inputs(self, arithmetic: Arithmetic, q: Array, k: Array, v: Array) -> Inputs:
+        """Return what the loops read, for q (rows, H, D), k and v (key rows, G, D)."""
+        draws = draws_of(self.dropout, self.stream, q.dtype)
         arrays = flat(q), flat(k), flat(v), self.offsets, self.ranges, self.seen
         inputs = Inputs(*arrays, k.shape[1], q.dtype.type(self.scale), draws, arithmetic)
         if not arithmetic.rounding:

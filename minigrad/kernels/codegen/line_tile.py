@@ -56,8 +56,8 @@ class Tile:
         texts = [totals[start : start + LINES] for start in range(0, count, LINES)]
         if self.kind == FULL:
             pairs = [(builder.fadd(a, b), builder.fadd(c, d)) for a, b, c, d in texts]
-            return self._sums_of_lanes([builder.fadd(*pair) for pair in pairs])
-        return [total for text in texts for total in self._sums_of_lanes(text)]
+            return sums_of_lanes(builder, [builder.fadd(*pair) for pair in pairs])
+        return [total for text in texts for total in sums_of_lanes(builder, text)]
 
     def _loop(self, sums: list[Any], begin: Any, end: Any, steps: int) -> list[Any]:
         """Add the products of the elements from `begin` to `end`, some steps at a time; return the sums."""
@@ -174,28 +174,30 @@ class Tile:
         name = f"llvm.fmuladd.v{SIDE}f{8 * _ALIGNED[self.element]}"
         return self.builder.call(llvm.declare(self.builder, name, self.floats, [self.floats] * 3), [x, y, total])
 
-    def _sums_of_lanes(self, totals: list[Any]) -> list[Any]:
-        """Return the sum of the lanes of each of one, two or four vectors, added in the same order for each.
 
-        Halves are added until one vector holds a part of the lanes of each, then those within it.
-        """
-        builder, count, distance = self.builder, len(totals), SIDE // 2
-        while len(totals) > 1:
-            totals = [self._add_lanes(totals[i], totals[i + 1], distance) for i in range(0, len(totals), 2)]
-            distance //= 2
-        (total,) = totals
-        while distance:
-            total = self._add_lanes(total, total, distance)
-            distance //= 2
-        places = [number % 2 * SIDE // 2 + number // 2 * SIDE // 4 for number in range(count)]
-        return [builder.extract_element(total, ir.Constant(WORD, place)) for place in places]
+def sums_of_lanes(builder: Any, totals: list[Any]) -> list[Any]:
+    """Return the sum of the lanes of each of one, two or four vectors, added in the same order for each.
 
-    def _add_lanes(self, a: Any, b: Any, distance: int) -> Any:
-        """Add lanes of a, and of b, that are `distance` apart: the sums of a where that bit of the lane is 0."""
-        near = [j if not j & distance else SIDE + j - distance for j in range(SIDE)]
-        far = [j + distance if not j & distance else SIDE + j for j in range(SIDE)]
-        parts = [self.builder.shuffle_vector(a, b, ir.Constant(self.words, order)) for order in (near, far)]
-        return self.builder.fadd(*parts)
+    Halves are added until one vector holds a part of the lanes of each, then those within it.
+    """
+    count, distance = len(totals), SIDE // 2
+    while len(totals) > 1:
+        totals = [_add_lanes(builder, totals[i], totals[i + 1], distance) for i in range(0, len(totals), 2)]
+        distance //= 2
+    (total,) = totals
+    while distance:
+        total = _add_lanes(builder, total, total, distance)
+        distance //= 2
+    places = [number % 2 * SIDE // 2 + number // 2 * SIDE // 4 for number in range(count)]
+    return [builder.extract_element(total, ir.Constant(WORD, place)) for place in places]
+
+
+def _add_lanes(builder: Any, a: Any, b: Any, distance: int) -> Any:
+    """Add lanes of a, and of b, that are `distance` apart: the sums of a where that bit of the lane is 0."""
+    near = [j if not j & distance else SIDE + j - distance for j in range(SIDE)]
+    far = [j + distance if not j & distance else SIDE + j for j in range(SIDE)]
+    words = ir.VectorType(WORD, SIDE)
+    return builder.fadd(*(builder.shuffle_vector(a, b, ir.Constant(words, order)) for order in (near, far)))
 
 
 _ALIGNED = {BYTE: 1, SHORT: 2, FLOAT: 4, DOUBLE: 8}

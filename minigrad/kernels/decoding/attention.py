@@ -2,7 +2,8 @@
 
 A training step multiplies a panel of queries with every tile of keys, which pays for packing them. Here there is one
 query: each key is read once, for a dot product, and each value once, for a weighted sum. Keys and values in fewer bits
-are widened part by part, into memory that stays in the processor's cache (`minigrad.kernels.decoding.kept`).
+are widened in registers, for all heads that share them (`minigrad.kernels.codegen.kept_rows`), or, where heads are too
+narrow for that, part by part into memory that stays in the processor's cache (`minigrad.kernels.decoding.kept`).
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from minigrad.kernels.attention.chosen import keep_best
+from minigrad.kernels.codegen.kept_rows import HEADS, ROWS, Rows, add_rows, score_rows
+from minigrad.kernels.codegen.line_tile import FULL
 from minigrad.kernels.codegen.prefetch import prefetch
-from minigrad.kernels.decoding.kept import Kept, keep, widened
+from minigrad.kernels.codegen.vector_moves import SIDE
+from minigrad.kernels.decoding.kept import Kept, has_second_scale, keep, row_bytes, widened
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
 from minigrad.kernels.gemm.narrow import dot
 from minigrad.kernels.jit import kernel
@@ -28,10 +32,20 @@ _POSITIONS = 64  # whose keys or values are read together
 
 
 class Stored(NamedTuple):
-    """Keys and values, or means of them: (positions, kv_heads, size) each."""
+    """Keys and values: (positions, kv_heads, size) each."""
 
     keys: Array
     values: Array
+
+
+class Span(NamedTuple):
+    """The keys or the values of a text from position `start` to `stop`, or means of them; `text` counts the texts of
+    all layers."""
+
+    kept: Kept
+    text: int
+    start: int
+    stop: int
 
 
 @kernel
@@ -131,39 +145,122 @@ def attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: T
     near, offset = min(max(means, start), stop), first - means
     group = heads.num_heads // heads.kv_heads
     read = own[0] // group, (own[1] + group - 1) // group
-    single = Stored(
-        widened(texts.keys, place, near + offset, stop + offset, read, out),
-        widened(texts.values, place, near + offset, stop + offset, read, out),
-    )
     out[:] = 0
     out[queries.size : queries.size + heads.num_heads] = -np.inf  # of no keys: such a part has no weight
     if takes_best:
-        attend_to_best(queries, single, pattern.top_k, heads, own, out)
-    else:
-        far = Stored(
-            widened(texts.far_keys, place, start, near, read, out),
-            widened(texts.far_values, place, start, near, read, out),
+        single = Stored(
+            widened(texts.keys, place, near + offset, stop + offset, read, out),
+            widened(texts.values, place, near + offset, stop + offset, read, out),
         )
-        attend_to_means_and_keys(queries, far, max(pattern.block, 1), single, heads, out)
+        attend_to_best(queries, single, pattern.top_k, heads, own, out)
+        return
+    keys = Span(texts.far_keys, place, start, near), Span(texts.keys, place, near + offset, stop + offset)
+    values = Span(texts.far_values, place, start, near), Span(texts.values, place, near + offset, stop + offset)
+    attend_to_means_and_keys(queries, keys, values, max(pattern.block, 1), heads, out)
 
 
 @kernel
-def attend_to_means_and_keys(queries: Array, far: Stored, block: int, single: Stored, heads: Heads, out: Array) -> None:
+def attend_to_means_and_keys(
+    queries: Array, keys: tuple[Span, Span], values: tuple[Span, Span], block: int, heads: Heads, out: Array
+) -> None:
     """Attend to means of blocks of keys, which only some patterns have, and to each of the keys after them.
 
     A mean stands for `block` keys: the logarithm of `block` is added to its scaled score.
     """
-    count = far.keys.shape[0]
-    weights = np.empty((heads.num_heads, count + single.keys.shape[0]), out.dtype)
-    for stored, column in ((far, 0), (single, count)):
-        score_heads(queries, stored.keys, heads, weights, column)
+    far = keys[0].stop - keys[0].start
+    count = far + keys[1].stop - keys[1].start
+    weights = np.empty((heads.num_heads, count + ROWS), out.dtype)  # ROWS scores are written at a time
+    slow = has_second_scale(heads.size)
+    for span, following, column in ((keys[0], values[0], 0), (keys[1], values[1], far)):
+        score_span(queries, span, following, heads, slow, weights, column)
     added = out.dtype.type(math.log(block)) / out.dtype.type(1 / math.sqrt(heads.size))
     for head in range(heads.num_heads):
-        for column in range(count):
+        for column in range(far):
             weights[head, column] += added
-    weigh(weights, heads, out)
-    for stored, column in ((far, 0), (single, count)):
-        add_values_of_heads(weights, column, stored.values, heads, out)
+    weigh(weights, count, heads, out)
+    for span, before, column in ((values[0], keys[0], 0), (values[1], keys[1], far)):
+        following = Span(before.kept, before.text, before.stop, end_after(before))  # keys of the next part
+        add_span(weights, column, span, following, heads, slow, out)
+
+
+@kernel
+def is_widened_in_registers(kept: Kept, like: Array) -> bool:
+    """Return whether rows are multiplied as they are kept, for queries of the type of `like`."""
+    return kept.format != FULL and like.itemsize == 4 and kept.size % SIDE == 0
+
+
+@kernel
+def rows_of_head(span: Span, g: int, memory: int) -> Rows:
+    """Return the rows of a key/value head in a span; `memory` is the address of all rows that are kept."""
+    kept, size = span.kept, row_bytes(span.kept)
+    first = (span.text * kept.positions + span.start) * kept.heads + g
+    return Rows(kept.format, memory + first * size, kept.heads * size, span.stop - span.start, kept.size)
+
+
+@kernel
+def end_after(span: Span) -> int:
+    """Return the end of the span after this one, which is as long, or shorter at the end of the text's place."""
+    return min(2 * span.stop - span.start, span.kept.positions)
+
+
+@kernel
+def prefetch_part(span: Span, number: int, count: int) -> None:
+    """Ask for one of `count` parts of the rows of a span in bfloat16 or int8: memory that is read soon."""
+    size = row_bytes(span.kept) * span.kept.heads
+    first, length = (span.text * span.kept.positions + span.start) * size, (span.stop - span.start) * size
+    prefetch(span.kept.memory[first + length * number // count : first + length * (number + 1) // count])
+
+
+@kernel
+def heads_together(head: int, last: int) -> int:
+    """Return how many heads, from `head` on and before `last`, are multiplied with the same rows at once."""
+    return HEADS if last - head >= HEADS else 1
+
+
+@kernel
+def score_span(
+    queries: Array, span: Span, following: Span, heads: Heads, slow: Array, scores: Array, column: int
+) -> None:
+    """Set the scores (num_heads, columns) to the products of queries and the keys of a span, the first in `column`.
+
+    Up to ROWS - 1 columns after the last one are written too. The span that is read next comes meanwhile. `slow` is
+    that of `has_second_scale`.
+    """
+    if not is_widened_in_registers(span.kept, scores):
+        keys = widened(span.kept, span.text, span.start, span.stop, (0, heads.kv_heads), scores)
+        score_heads(queries, keys, heads, scores, column)
+        return
+    group, tiles = heads.num_heads // heads.kv_heads, (span.stop - span.start + ROWS - 1) // ROWS
+    for g in range(heads.kv_heads):
+        rows, head, last = rows_of_head(span, g, span.kept.memory.ctypes.data), g * group, (g + 1) * group
+        while head < last:
+            count = heads_together(head, last)
+            for tile in range(tiles):
+                if head == g * group:
+                    prefetch_part(following, g * tiles + tile, heads.kv_heads * tiles)
+                first = tile * ROWS
+                score_rows(rows, first, queries, head * heads.size, count, slow, scores[head:], column + first)
+            head += count
+
+
+@kernel
+def add_span(weights: Array, column: int, span: Span, following: Span, heads: Heads, slow: Array, out: Array) -> None:
+    """Add weighted sums of the values of a span to the outputs (num_heads * size,) of all heads.
+
+    The weight of the first value is in `column`. The rest is as in `score_span`.
+    """
+    if not is_widened_in_registers(span.kept, weights):
+        values = widened(span.kept, span.text, span.start, span.stop, (0, heads.kv_heads), weights)
+        add_values_of_heads(weights, column, values, heads, out)
+        return
+    group = heads.num_heads // heads.kv_heads
+    for g in range(heads.kv_heads if span.stop > span.start else 0):
+        prefetch_part(following, g, heads.kv_heads)
+        rows, head, last = rows_of_head(span, g, span.kept.memory.ctypes.data), g * group, (g + 1) * group
+        while head < last:
+            count = heads_together(head, last)
+            add_rows(rows, weights[head:], column, count, slow, out, head * heads.size)
+            head += count
 
 
 @kernel
@@ -182,11 +279,14 @@ def attend_to_best(queries: Array, stored: Stored, top_k: int, heads: Heads, own
 
 
 @kernel
-def weigh(scores: Array, heads: Heads, out: Array) -> None:
-    """Replace scores (num_heads, n) by exponentials; write the largest score and the sum of each head to `out`."""
+def weigh(scores: Array, count: int, heads: Heads, out: Array) -> None:
+    """Replace the first `count` scores of each head by exponentials; write the largest score, and the sum, to `out`.
+
+    Shapes: scores (num_heads, count or more).
+    """
     width, scale = heads.num_heads * heads.size, scores.dtype.type(1 / math.sqrt(heads.size))
     for head in range(heads.num_heads):
-        out[width + head], out[width + heads.num_heads + head] = exponentials(scores[head], scale)
+        out[width + head], out[width + heads.num_heads + head] = exponentials(scores[head, :count], scale)
 
 
 @kernel

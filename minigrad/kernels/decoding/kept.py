@@ -117,6 +117,22 @@ def quarter(number: int, size: int) -> tuple[int, int]:
 
 
 @kernel
+def row_bytes(kept: Kept) -> int:
+    """Return the bytes of a row in bfloat16 or int8."""
+    return kept.size + _SCALES if kept.format == INT8 else 2 * kept.size
+
+
+@kernel
+def has_second_scale(size: int) -> Array:
+    """Return, for each element of a row (size,) int8, 1 if the second scale is its own, as in the slow half, else 0."""
+    found = np.zeros(size, np.int8)
+    for part in (1, 3):
+        begin, end = quarter(part, size)
+        found[begin:end] = 1
+    return found
+
+
+@kernel
 def scale_of(x: Array, first: tuple[int, int], last: tuple[int, int]) -> Any:
     """Return the largest size of a number in two parts of x, over 127; NaN if one of them is not finite."""
     largest, unless_finite = np.float32(0), np.float32(0)

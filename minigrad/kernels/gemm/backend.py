@@ -25,13 +25,19 @@ of sums, and up to numbers below 2^-126, which the processor takes for zero.
 Which arithmetic a product gets depends on its shape and type and on this choice, and, in tiles, on its values. It does
 not depend on whether the result is set or added: a product is computed in the same parts of its rows in both cases, and
 each part is then stored or added.
+
+So a row of a product has other last bits among more rows. Within `rows_apart` it has the same bits whatever other rows
+are multiplied with the same matrix, and however many: one of our own loops computes every product, whatever its shape.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
+import threading
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -40,7 +46,7 @@ from minigrad.errors import InputError
 from minigrad.kernels import threads
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SMALL, SPLIT, Block
 from minigrad.kernels.gemm.narrow import NARROW, multiply_narrow, round_bfloat16
-from minigrad.kernels.gemm.panels import is_as_close_as_float32, multiply
+from minigrad.kernels.gemm.panels import Extremes, extremes_of, is_as_close_as_float32, multiply
 from minigrad.system import blas
 from minigrad.typing import Array
 
@@ -60,6 +66,13 @@ Kernels of another core, and other libraries, are as fast as our loops or faster
 """
 
 _backend, _precision = "auto", "float32"
+
+
+class _RowsApart(threading.local):
+    wanted: bool = False  # by this thread
+
+
+_rows_apart = _RowsApart()
 
 
 def use(backend: str = "auto", precision: str = "float32") -> None:
@@ -101,6 +114,29 @@ def describe() -> str:
     return "float32 by our own loops" if has_own else f"{_precision} by BLAS"
 
 
+def can_keep_rows_apart(dtype: Any) -> bool:
+    """Return whether `rows_apart` holds for products of this type here."""
+    return dtype == np.float32 and FLOAT32 is not None and _precision == "float32" and _backend != "blas"
+
+
+@contextlib.contextmanager
+def rows_apart() -> Iterator[None]:
+    """Within this, a row of a product of two matrices, computed in this thread, does not depend on the other rows.
+
+    It holds where `can_keep_rows_apart` does, and costs time for small products.
+    """
+    _rows_apart.wanted = True
+    try:
+        yield
+    finally:
+        _rows_apart.wanted = False
+
+
+def are_rows_apart() -> bool:
+    """Return whether this thread computes within `rows_apart`."""
+    return _rows_apart.wanted
+
+
 def _own_loops_from() -> float:
     """Return the multiply-adds from which our loops in vector registers are faster than BLAS; infinity for none."""
     if FLOAT32 is None or FLOAT32.lanes < _AVX512_LANES:
@@ -115,6 +151,8 @@ def _arithmetic_for(rows: int, columns: int, depth: int) -> str | Block:
         return "narrow" if shorter <= NARROW else BFLOAT16 or chosen
     if _backend == "blas":
         return "blas"
+    if _rows_apart.wanted and FLOAT32 is not None:
+        return SPLIT or FLOAT32
     if SPLIT is not None and shorter >= _SPLIT_FROM:
         return SPLIT
     if chosen != "blas" and shorter <= NARROW:
@@ -184,7 +222,22 @@ def _set_part(a: Array, b: Array, out: Array, arithmetic: str | Block) -> None:
         left, right = multiply(a, b, out, arithmetic)
         if arithmetic.parts != 3 or is_as_close_as_float32(left, right, a.shape[1], out):
             return
+        if _rows_apart.wanted:
+            _mend_rows(a, b, right, out)
+            return
     _share_blas_product(a, b, out)
+
+
+def _mend_rows(a: Array, b: Array, right: Extremes, out: Array) -> None:
+    """Compute the rows of `out` again, in float32, that are not as close as it; each is judged by itself.
+
+    If the product as a whole is as close, so is each of its rows.
+    """
+    assert FLOAT32 is not None
+    far = [i for i in range(len(a)) if not is_as_close_as_float32(extremes_of(a[i]), right, a.shape[1], out[i])]
+    again = np.empty((len(far), out.shape[1]), np.float32)
+    multiply(np.ascontiguousarray(a[far]), b, again, FLOAT32)
+    out[far] = again
 
 
 def _share_blas_product(a: Array, b: Array, out: Array) -> None:

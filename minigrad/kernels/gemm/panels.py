@@ -171,6 +171,13 @@ def _extremes_of(found: Array) -> Extremes:
     return Extremes(*(float(bits.view(np.float32)[0, 0]) for bits in (largest, smallest)))
 
 
+def extremes_of(x: Array) -> Extremes:
+    """Return the extremes of some float32 elements."""
+    sizes = np.abs(x)
+    largest = float(sizes.max(initial=0))
+    return Extremes(largest, float(sizes.min(initial=largest, where=sizes > 0)))
+
+
 def is_as_close_as_float32(left: Extremes, right: Extremes, depth: int, result: Array) -> bool:
     r"""Return whether a product of elements split into three bfloat16 parts, sums of `depth` terms, is as close as one
     of float32. Within the range of float32 two things differ (see `minigrad.kernels.codegen.bfloat16_pairs`):

@@ -10,7 +10,7 @@ import pytest
 
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
-from minigrad.kernels.attention.plan import Gradients, Plan
+from minigrad.kernels.attention.plan import Gradients, Plan, arithmetic_for
 from minigrad.kernels.attention.tile_gradients import Saved
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS
 from minigrad.kernels.rowwise.dropout import Stream
@@ -22,7 +22,7 @@ TOLERANCE = {np.float32: 2e-4, np.float64: 1e-11}
 def wanted(dout: Any, q: Any, k: Any, v: Any, plan: Plan) -> list[Any]:
     """Return the gradients with the whole matrix of probabilities stored, in float64."""
     dout, q, k, v = (each.astype(np.float64) for each in (dout, q, k, v))
-    inputs = plan.inputs(q, k, v)
+    inputs = plan.inputs(arithmetic_for(q, k, v), q, k, v)
     gradients = Gradients(*(np.zeros_like(each) for each in inputs[:3]))
     saved = Saved(dout.reshape(len(q), -1), np.zeros_like(inputs.q), np.zeros(q.shape[:2]))
     TWINS["attention.backward._attention_backward_tasks"].twin(inputs, saved, gradients, 0, plan.num_tasks(k))

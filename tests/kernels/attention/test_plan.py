@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from minigrad.kernels.attention.plan import Plan, flat, task_of
+from minigrad.kernels.attention.plan import Plan, arithmetic_for, flat, task_of
 from minigrad.kernels.rowwise.dropout import Stream
 
 
@@ -19,7 +19,7 @@ def _plan(lengths: list[int], **options: float) -> Plan:
 
 def test_the_loops_read_contiguous_rows_and_numbers_of_one_type() -> None:
     q, k = np.zeros((7, 4, 3), np.float32), np.zeros((7, 2, 3), np.float32)
-    inputs = _plan([3, 4], dropout=0.25, stream=Stream(5 + (6 << 32), 7, 8, 9)).inputs(q, k[::-1], k)
+    inputs = _plan([3, 4], dropout=0.25, stream=Stream(5 + (6 << 32), 7, 8, 9)).inputs(arithmetic_for(q), q, k[::-1], k)
     assert [x.shape for x in (inputs.q, inputs.k, inputs.v)] == [(7, 12), (7, 6), (7, 6)]
     assert inputs.k.flags.c_contiguous
     assert inputs.kv_heads == 2
@@ -30,7 +30,7 @@ def test_the_loops_read_contiguous_rows_and_numbers_of_one_type() -> None:
 
 def test_tasks_are_the_heads_of_each_sequence_in_turn() -> None:
     plan, q, k = _plan([3, 0, 4]), np.zeros((7, 6, 5)), np.zeros((7, 2, 5))
-    inputs = plan.inputs(q, k, k)
+    inputs = plan.inputs(arithmetic_for(q), q, k, k)
     tasks = [task_of(inputs, number) for number in range(plan.num_tasks(k))]
     assert [tuple(task.heads) for task in tasks] == [(0, 2, 3, 5), (1, 2, 3, 5)] * 3
     assert [tuple(task[1:]) for task in tasks] == [(0, 9, 0, 3)] * 2 + [(3, 0, 3, 0)] * 2 + [(3, 12, 3, 4)] * 2
@@ -40,8 +40,11 @@ def test_a_lower_bound_makes_the_tasks_shorter() -> None:
     plan, q = _plan([64, 64]), np.zeros((128, 4, 8))
     local = replace(plan, first_visible=np.maximum(plan.visible - 16, 0))
     assert 4 * local.work(q, q) == plan.work(q, q)
-    assert [bound.tolist() for bound in plan.inputs(q, q, q).seen] == [[0] * 128, plan.visible.tolist()]
-    assert local.inputs(q, q, q).seen.first is local.first_visible
+    assert [bound.tolist() for bound in plan.inputs(arithmetic_for(q), q, q, q).seen] == [
+        [0] * 128,
+        plan.visible.tolist(),
+    ]
+    assert local.inputs(arithmetic_for(q), q, q, q).seen.first is local.first_visible
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])

@@ -11,7 +11,7 @@ import pytest
 from minigrad.kernels.attention import plan as plans
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
-from minigrad.kernels.attention.plan import arithmetic_for, is_moderate
+from minigrad.kernels.attention.plan import Plan, arithmetic_for, is_moderate, moderate_sequences
 from minigrad.kernels.cpu import SPLIT, Block
 from minigrad.kernels.gemm import backend as products
 from tests.kernels.attention.twins import Array, attention, causal_case
@@ -71,6 +71,35 @@ def test_extreme_values_are_not_split(monkeypatch: Any) -> None:
         assert arithmetic_for(x, np.full_like(x, value)).packed.dtype == np.float32
     assert not is_moderate(x * np.float32(1e-17), x * np.float32(1e-17))
     assert is_moderate(x, x * 0, x[:0], x * np.float32(1e-10), x * np.float32(-1e10))
+
+
+def test_a_sequence_is_judged_by_its_own_values() -> None:
+    """Not by those of its neighbours, nor by what else lies in a cache: its result has the same bits alone."""
+    q, k, v, plan = causal_case(np.float32, [40, 9, 30], past=3, heads=(2, 1, 5))
+    alone = attention_forward(q[:40], k[:43], v[:43], Plan(plan.offsets[:2], plan.ranges[:1], plan.visible[:40], 0.3))
+    for part, value in ((k[43:55], np.inf), (v[43:55], np.float32(1e30)), (q[40:49], np.float32(1e-35))):
+        before = part.copy()
+        part[...] = value
+        several = attention_forward(q, k, v, plan)
+        assert [x[:40].tobytes() for x in several] == [x.tobytes() for x in alone]
+        part[...] = before
+    lonely = Plan(np.array([0, 0, 9]), np.array([[0, 43], [43, 55]]), plan.visible[40:49], 0.3)
+    expected = attention_forward(q[40:49], k, v, lonely)
+    k[:43] = np.nan  # of a text that has no query now
+    found = attention_forward(q[40:49], k, v, lonely)
+    assert [x.tobytes() for x in found] == [x.tobytes() for x in expected]
+
+
+def test_which_sequences_are_moderate() -> None:
+    q, k, v, plan = causal_case(np.float32, [4, 9, 3, 5], heads=(2, 1, 5))
+    q[4:13] *= np.float32(1e-17)
+    k[4:13] *= np.float32(1e-17)
+    v[13, 0, 0] = np.nan
+    rows = (x.reshape(len(x), -1) for x in (q, k, v))
+    assert moderate_sequences(*rows, plan.offsets, plan.ranges).tolist() == [True, False, False, True]
+    for first, last in ((0, 4), (4, 13), (13, 16), (16, 21)):
+        part = (x[first:last] for x in (q, k, v))
+        assert is_moderate(*part) == (first in (0, 16))
 
 
 def test_bfloat16_rounds_the_factors_of_attention() -> None:

@@ -214,7 +214,20 @@ def _task_of(inputs: Inputs, number: int) -> Task:
     return Task(HeadGroup(head, inputs.kv_heads, group, size), first, (last - first) * group, keys[0], np.diff(keys)[0])
 
 
+@st.composite
+def _span_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    words = numbers(draw, np.float32, draw(st.integers(0, 6)), draw(st.sampled_from([1, 5, 40])))
+    spans = [sorted(draw(st.integers(0, len(words))) for _ in range(2)) for _ in range(draw(st.integers(0, 4)))]
+    return [words.view(np.uint32), np.array(spans, np.int64).reshape(-1, 2), np.full(len(spans), 7, np.uint32)]
+
+
+def _largest_of_spans(words: Array, spans: Array, largest: Array) -> None:
+    for s, (first, last) in enumerate(spans):
+        largest[s] = np.abs(words[first:last].view(np.float32)).max(initial=0).view(np.uint32)
+
+
 TWINS: dict[str, Twin] = {
+    "attention.plan.largest_of_spans": Twin(_span_arguments, _largest_of_spans),
     "attention.plan.task_of": Twin(_task_arguments, _task_of),
     "attention.forward._attention_tasks": Twin(arguments, _attention_tasks),
     "attention.backward._attention_backward_tasks": Twin(_backward_arguments, _attention_backward_tasks),

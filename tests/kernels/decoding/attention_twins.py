@@ -9,12 +9,15 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from minigrad.kernels.codegen.kept_rows import ROWS
+from minigrad.kernels.codegen.line_tile import FULL
+from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.decoding import program as codes
-from minigrad.kernels.decoding.attention import PARTS, Stored
-from minigrad.kernels.decoding.kept import Kept
+from minigrad.kernels.decoding.attention import PARTS, Span, Stored
+from minigrad.kernels.decoding.kept import FORMATS, Kept
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
 from tests.kernels.decoding.drawn_steps import BLOCK, JOINED, TARGET, drawn_heads, step_arguments, texts_of_share
-from tests.kernels.decoding.kept_twins import drawn_kept, floats_of, write
+from tests.kernels.decoding.kept_twins import drawn_kept, floats_of, row_bytes, slow_half, write
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
 
 
@@ -244,13 +247,14 @@ def _zeros_of(heads: Heads, dtype: Any) -> Array:
 @st.composite
 def _weighed(draw: DrawFn, dtype: Any) -> Arguments:
     keys, heads = draw(_keys_of_heads(dtype))
-    return [numbers(draw, dtype, heads.num_heads, len(keys) + 1), heads, _zeros_of(heads, dtype)]
+    scores, count = numbers(draw, dtype, heads.num_heads, len(keys) + 3), draw(st.integers(1, len(keys) + 3))
+    return [scores, count, heads, _zeros_of(heads, dtype)]
 
 
-def _weigh(scores: Array, heads: Heads, out: Array) -> None:
+def _weigh(scores: Array, count: int, heads: Heads, out: Array) -> None:
     ends = out[heads.num_heads * heads.size :].reshape(2, -1)
     for head, row in enumerate(scores):
-        ends[:, head] = _exponentials(row, 1 / math.sqrt(heads.size))
+        ends[:, head] = _exponentials(row[:count], 1 / math.sqrt(heads.size))
 
 
 @st.composite
@@ -260,21 +264,122 @@ def _attended_keys(draw: DrawFn, dtype: Any) -> Arguments:
     return [queries, Stored(keys, values), heads, _zeros_of(heads, dtype)]
 
 
+def _span(draw: DrawFn, dtype: Any, heads: Heads, counts: tuple[int, ...], formats: tuple[str, ...] = FORMATS) -> Span:
+    """Draw some of the keys of one of two texts, in any format."""
+    count, start = draw(st.sampled_from(counts)), draw(st.integers(0, 2))
+    kept = drawn_kept(draw, numbers(draw, dtype, 1, 2, start + count + 1, heads.kv_heads, heads.size), formats)
+    return Span(kept, draw(st.integers(0, 1)), start, start + count)
+
+
+def _rows_of(span: Span, dtype: Any) -> Array:
+    """Return the rows of a span as floats, (positions, kv_heads, size)."""
+    return floats_of(span.kept, dtype)[span.text, span.start : span.stop]
+
+
+@st.composite
+def _heads(draw: DrawFn, dtype: Any) -> Heads:
+    (num_heads, kv_heads), none = draw(st.sampled_from([(1, 1), (3, 1), (8, 2), (10, 2)])), np.zeros((0, 0), dtype)
+    return Heads(num_heads, kv_heads, draw(st.sampled_from([8, 32, 48, 64, 96])), np.zeros((1, 4)), none, none, False)
+
+
 @st.composite
 def _attended_means(draw: DrawFn, dtype: Any) -> Arguments:
-    queries, single, heads, out = draw(_attended_keys(dtype))
-    means = numbers(draw, dtype, draw(st.sampled_from([0, 1, 9])), *single.keys.shape[1:])
-    return [queries, Stored(means, means + 1), BLOCK, single, heads, out]
+    heads = draw(_heads(dtype))
+    keys, values = ((_span(draw, dtype, heads, (count,)) for count in (9, 70)) for _ in range(2))
+    queries = numbers(draw, dtype, heads.num_heads * heads.size)
+    return [queries, tuple(keys), tuple(values), BLOCK, heads, _zeros_of(heads, dtype)]
 
 
 def _attend_to_means_and_keys(
-    queries: Array, far: Stored, block: int, single: Stored, heads: Heads, out: Array
+    queries: Array, keys: tuple[Span, Span], values: tuple[Span, Span], block: int, heads: Heads, out: Array
 ) -> None:
-    scores = np.empty((heads.num_heads, len(far.keys) + len(single.keys)), out.dtype)
-    _score_heads(queries, np.concatenate([far.keys, single.keys]), heads, scores, 0)
-    scores[:, : len(far.keys)] += math.log(block) * math.sqrt(heads.size)
-    _weigh(scores, heads, out)
-    _add_values_of_heads(scores, 0, np.concatenate([far.values, single.values]), heads, out[: queries.size])
+    (far, single), those = (_rows_of(span, out.dtype) for span in keys), [_rows_of(span, out.dtype) for span in values]
+    scores = np.empty((heads.num_heads, len(far) + len(single)), out.dtype)
+    _score_heads(queries, np.concatenate([far, single]), heads, scores, 0)
+    scores[:, : len(far)] += math.log(block) * math.sqrt(heads.size)
+    _weigh(scores, scores.shape[1], heads, out)
+    _add_values_of_heads(scores, 0, np.concatenate(those), heads, out[: queries.size])
+
+
+@st.composite
+def _scored_span(draw: DrawFn, dtype: Any) -> Arguments:
+    heads, column = draw(_heads(dtype)), draw(st.integers(0, 2))
+    span = _span(draw, dtype, heads, (0, 1, 4, 33))
+    scores = np.full((heads.num_heads, column + span.stop - span.start + ROWS), UNTOUCHED, dtype)
+    queries, slow = numbers(draw, dtype, heads.num_heads * heads.size), slow_half(heads.size).astype(np.int8)
+    return [queries, span, span, heads, slow, scores, column]
+
+
+def _score_span(
+    queries: Array, span: Span, following: Span, heads: Heads, slow: Array, scores: Array, column: int
+) -> None:
+    keys = _rows_of(span, scores.dtype)
+    _score_heads(queries, keys, heads, scores, column)
+    end = column + len(keys)
+    if len(keys) % ROWS and _is_widened_in_registers(span.kept, scores):
+        scores[:, end : end - len(keys) % ROWS + ROWS] = scores[:, end - 1 : end]  # the last key stands for others
+
+
+@st.composite
+def _added_span(draw: DrawFn, dtype: Any) -> Arguments:
+    heads, column = draw(_heads(dtype)), draw(st.integers(0, 2))
+    span = _span(draw, dtype, heads, (0, 1, 4, 33))
+    weights = numbers(draw, dtype, heads.num_heads, column + span.stop - span.start + ROWS)
+    out, slow = numbers(draw, dtype, heads.num_heads * (heads.size + 2)), slow_half(heads.size).astype(np.int8)
+    return [weights, column, span, span, heads, slow, out]
+
+
+def _add_span(weights: Array, column: int, span: Span, following: Span, heads: Heads, slow: Array, out: Array) -> None:
+    _add_values_of_heads(weights, column, _rows_of(span, out.dtype), heads, out[: heads.num_heads * heads.size])
+
+
+@st.composite
+def _kept_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    return [_span(draw, dtype, draw(_heads(dtype)), (3,)).kept, np.zeros(1, dtype)]
+
+
+def _is_widened_in_registers(kept: Kept, like: Array) -> bool:
+    return kept.format != FULL and like.dtype == np.float32 and kept.size % SIDE == 0
+
+
+@st.composite
+def _head_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    heads = draw(_heads(dtype))
+    return [_span(draw, dtype, heads, (3,), FORMATS[1:]), draw(st.integers(0, heads.kv_heads - 1)), 4096]
+
+
+def _rows_of_head(span: Span, g: int, memory: int) -> tuple[int, ...]:
+    kept, size = span.kept, row_bytes(span.kept)
+    row = np.arange(kept.memory.size // size).reshape(-1, kept.positions, kept.heads)[span.text, span.start, g]
+    return kept.format, memory + int(row) * size, kept.heads * size, span.stop - span.start, kept.size
+
+
+@st.composite
+def _one_span(draw: DrawFn, dtype: Any) -> Arguments:
+    return [_span(draw, dtype, draw(_heads(dtype)), (0, 3), FORMATS[1:])]
+
+
+def _end_after(span: Span) -> int:
+    return min(2 * span.stop - span.start, span.kept.positions)
+
+
+@st.composite
+def _part_of_span(draw: DrawFn, dtype: Any) -> Arguments:
+    return [*draw(_one_span(dtype)), draw(st.integers(0, 1)), 2]
+
+
+def _prefetch_part(span: Span, number: int, count: int) -> None:
+    """Change nothing."""
+
+
+@st.composite
+def _two_heads(draw: DrawFn, dtype: Any) -> Arguments:
+    first = draw(st.integers(0, 9))
+    return [first, first + draw(st.integers(1, 9))]
+
+
+def _heads_together(head: int, last: int) -> int:
+    return 3 if last - head >= 3 else 1
 
 
 @st.composite
@@ -306,6 +411,13 @@ TWINS: dict[str, Twin] = {
     "decoding.attention.visible_range": Twin(_pattern_arguments, _visible_range),
     "decoding.attention.attend_to_means_and_keys": Twin(_attended_means, _attend_to_means_and_keys, error=1e-5),
     "decoding.attention.attend_to_best": Twin(_best_keys, _attend_to_best, error=1e-5),
+    "decoding.attention.score_span": Twin(_scored_span, _score_span, error=1e-5),
+    "decoding.attention.add_span": Twin(_added_span, _add_span, error=1e-5),
+    "decoding.attention.is_widened_in_registers": Twin(_kept_arguments, _is_widened_in_registers),
+    "decoding.attention.rows_of_head": Twin(_head_arguments, _rows_of_head),
+    "decoding.attention.end_after": Twin(_one_span, _end_after),
+    "decoding.attention.prefetch_part": Twin(_part_of_span, _prefetch_part),
+    "decoding.attention.heads_together": Twin(_two_heads, _heads_together),
     "decoding.attention.weigh": Twin(_weighed, _weigh, error=1e-5),
     "decoding.attention.attend": Twin(_attend_arguments, attend),
     "decoding.attention.attend_in_part": Twin(_part_arguments, _attend_in_part),

@@ -157,7 +157,28 @@ def _widen_rows(kept: Kept, first: int, heads: tuple[int, int], out: Array) -> N
     out[:, slice(*heads)] = rows[:, slice(*heads)]
 
 
+@st.composite
+def _one_kept(draw: DrawFn, dtype: Any) -> Arguments:
+    return [draw(_kept_rows(dtype, FORMATS[1:]))]
+
+
+def row_bytes(kept: Kept) -> int:
+    """Return the bytes of a row; of floats, those of float32."""
+    return {FULL: 4 * kept.size, BFLOAT16: 2 * kept.size, INT8: kept.size + 4}[kept.format]
+
+
+@st.composite
+def _one_size(draw: DrawFn, dtype: Any) -> Arguments:
+    return [draw(SIZES)]
+
+
+def _has_second_scale(size: int) -> tuple[Array]:
+    return (slow_half(size).astype(np.int8),)
+
+
 TWINS: dict[str, Twin] = {
+    "decoding.kept.row_bytes": Twin(_one_kept, row_bytes),
+    "decoding.kept.has_second_scale": Twin(_one_size, _has_second_scale),
     "decoding.kept.keep_tokens": Twin(_tokens, _keep_tokens),
     "decoding.kept.keep": Twin(_one_row, _keep),
     "decoding.kept.quarter": Twin(_quarters, _quarter),
