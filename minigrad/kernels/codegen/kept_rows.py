@@ -48,18 +48,16 @@ class Rows(NamedTuple):
     size: int  # elements of a row, a multiple of SIDE
 
 
-def score_rows(
-    rows: Rows, first: int, queries: Array, place: int, heads: int, slow: Array, scores: Array, to: int
-) -> None:
+def score_rows(rows: Rows, first: int, queries: Array, heads: int, slow: Array, scores: Array, to: int) -> None:
     """Set scores[h, to : to + ROWS] to the products of a query head h, of `heads` (1 or HEADS), and rows from `first`.
 
     The last row stands for rows that do not exist. slow[d] is 1 where element d of a row has the second scale, else 0.
-    Shapes: queries (floats,), the first head's from `place` on; slow (size,) int8; scores (heads or more, columns).
+    Shapes: queries (heads * size or more,), slow (size,) int8, scores (heads or more, columns).
     """
     numbers = np.minimum(np.arange(first, first + ROWS), rows.length - 1)
     keys = np.stack([_row(rows, number, slow) for number in numbers])
     for h in range(heads):
-        scores[h, to : to + ROWS] = keys @ queries[place + h * rows.size :][: rows.size]
+        scores[h, to : to + ROWS] = keys @ queries[h * rows.size : (h + 1) * rows.size]
 
 
 def add_rows(rows: Rows, weights: Array, begin: int, heads: int, slow: Array, out: Array, place: int) -> None:
@@ -81,11 +79,10 @@ def _row(rows: Rows, number: int, slow: Array) -> Array:
     return elements_at(address, rows.size, np.int8) * scales[slow]
 
 
-@emits(score_rows, types.void, None, types.int64, None, types.int64, types.int64, None, None, types.int64)
-def _emit_scores(
-    builder: Any, rows: Rows, first: Any, queries: Any, place: Any, heads: Any, slow: Any, scores: Any, to: Any
-) -> None:
-    query, last = _from(builder, queries, place), builder.sub(rows.length, int64(1))
+@emits(score_rows, types.void, None, types.int64, None, types.int64, None, None, types.int64)
+def _emit_scores(builder: Any, rows: Rows, first: Any, *given: Any) -> None:
+    queries, heads, slow, scores, to = given
+    query, last = _from(builder, queries, int64(0)), builder.sub(rows.length, int64(1))
     columns, result = builder.extract_value(scores.shape, 1), _from(builder, scores, to)
 
     def emit(format: int, count: int) -> None:
@@ -111,7 +108,8 @@ def _emit_scores(
 
 
 @emits(add_rows, types.void, None, None, types.int64, types.int64, None, None, types.int64)
-def _emit_sums(builder: Any, rows: Rows, weights: Any, begin: Any, heads: Any, slow: Any, out: Any, place: Any) -> None:
+def _emit_sums(builder: Any, rows: Rows, *given: Any) -> None:
+    weights, begin, heads, slow, out, place = given
     columns, weight = builder.extract_value(weights.shape, 1), _from(builder, weights, begin)
     result = _from(builder, out, place)
 

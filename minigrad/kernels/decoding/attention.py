@@ -234,12 +234,12 @@ def score_span(
     for g in range(heads.kv_heads):
         rows, head, last = rows_of_head(span, g, span.kept.memory.ctypes.data), g * group, (g + 1) * group
         while head < last:
-            count = heads_together(head, last)
+            count, those = heads_together(head, last), queries[head * heads.size :]
             for tile in range(tiles):
                 if head == g * group:
                     prefetch_part(following, g * tiles + tile, heads.kv_heads * tiles)
                 first = tile * ROWS
-                score_rows(rows, first, queries, head * heads.size, count, slow, scores[head:], column + first)
+                score_rows(rows, first, those, count, slow, scores[head:], column + first)
             head += count
 
 

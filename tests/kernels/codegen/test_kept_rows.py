@@ -17,8 +17,8 @@ APART = 7  # bytes from the end of a row to the next one
 
 
 @numba.njit
-def _score_rows(rows, first, queries, place, heads, slow, scores, to) -> None:  # type: ignore[no-untyped-def]
-    score_rows(rows, first, queries, place, heads, slow, scores, to)
+def _score_rows(rows, first, queries, heads, slow, scores, to) -> None:  # type: ignore[no-untyped-def]
+    score_rows(rows, first, queries, heads, slow, scores, to)
 
 
 @numba.njit
@@ -54,7 +54,7 @@ def test_rows_are_multiplied_as_floats(score: Any, add: Any, format: int, heads:
     queries = rng.normal(size=5 + heads * size).astype(np.float32)
     scores = np.full((heads, count + ROWS + 2), 9, np.float32)
     for first in range(0, count, ROWS):
-        score(rows, first, queries, 5, heads, slow, scores, 2 + first)
+        score(rows, first, queries[5:], heads, slow, scores, 2 + first)
     wanted = queries[5:].reshape(heads, size) @ floats.T
     np.testing.assert_allclose(scores[:, 2 : 2 + count], wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
     assert (scores[:, :2] == 9).all()
@@ -73,7 +73,7 @@ def test_a_score_has_the_same_bits_among_other_heads_and_rows(format: int) -> No
     rows = Rows(format, address_of(memory), memory.shape[1], 7, 64)
     queries, one, three = np.random.default_rng(0).normal(size=192).astype(np.float32), *np.zeros((2, 3, 8), np.float32)
     for first in (0, 4):
-        _score_rows(rows, first, queries, 0, HEADS, slow, three, first)
+        _score_rows(rows, first, queries, HEADS, slow, three, first)
         for head in range(HEADS):
-            _score_rows(rows, first, queries, head * 64, 1, slow, one[head:], first)
+            _score_rows(rows, first, queries[head * 64 :], 1, slow, one[head:], first)
     assert one.tobytes() == three.tobytes()
