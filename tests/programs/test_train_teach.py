@@ -43,7 +43,7 @@ def teaching(book: Path, start: Path, out: Path, **changes: Any) -> TrainConfig:
 def taught(book: Path, finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of 150 steps that learns the book; its questions have one word, which must not be changed."""
     out = tmp_path_factory.mktemp("taught") / "run"
-    how = {"lr": 0.02, "replay": 0.25, "dropout": 0.0, "question_noise": 0.0, "save_every": 30}
+    how = {"lr": 0.01, "replay": 0.25, "dropout": 0.0, "question_noise": 0.0, "save_every": 30}
     train(teaching(book, finished, out, steps=150, **how))
     return out
 
