@@ -137,8 +137,8 @@ def block_product(left: Panel, right: Panel, depth: int, target: Target, add: bo
         multiply_block(left, right, steps, _PARTS, target, add)
     elif left.elements.dtype == np.int32:
         assert SMALL_BFLOAT16 is not None
-        words = (Panel(each.elements.view(np.uint32), each.start) for each in (left, right))
-        multiply_plainly(SMALL_BFLOAT16, *words, steps, target, add)
+        a, b = (Panel(each.elements.view(np.uint32), each.start) for each in (left, right))
+        multiply_plainly(SMALL_BFLOAT16, a, b, steps, target, add)
     else:
         plain_block(left, right, depth, target, add)
 

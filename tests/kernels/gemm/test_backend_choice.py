@@ -17,7 +17,8 @@ from minigrad.kernels.gemm import backend
 from minigrad.system import blas
 square = np.ones((200, 200), np.float32)
 lanes = backend.FLOAT32.lanes if backend.FLOAT32 and not backend.SPLIT else 0
-print(blas.openblas_core(), lanes, backend.SPLIT is not None, backend.goes_to_blas(square, square), backend.describe(), sep="; ")
+has_tiles, goes_to_blas = backend.SPLIT is not None, backend.goes_to_blas(square, square)
+print(blas.openblas_core(), lanes, has_tiles, goes_to_blas, backend.describe(), sep="; ")
 """
 
 
