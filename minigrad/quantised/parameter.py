@@ -96,7 +96,7 @@ def quantised_linear(x: Array, bias: Array | None = None, *, matrix: Packed) -> 
     (outputs, inputs), shape, has_bias = matrix.shape, x.shape, bias is not None
     check_linear(x, _without_values(matrix), _without_values(matrix), bias)
     count = math.prod(shape[:-1])
-    is_short = (count <= _FEW and x.dtype == np.float32 and not are_rows_apart()) or count == 0
+    is_short = x.dtype == np.float32 and (count == 0 or (count <= _FEW and not are_rows_apart()))
     multiply = multiply_few if is_short else _multiply_many
     y = multiply(x.reshape(count, inputs), matrix)
     if bias is not None:

@@ -17,6 +17,7 @@ from minigrad import InputError
 from minigrad.evaluate import __main__ as evaluation
 from minigrad.formats.gguf import __main__ as gguf
 from minigrad.formats.safetensors import read_tensors, save_tensors
+from minigrad.kernels.gemm import backend as products
 from minigrad.serving.settings import ServeConfig
 from models.pretrained import FOLDER, find_run, find_runs, names
 from tokenizer import TokenizerError
@@ -107,6 +108,7 @@ def test_every_program_takes_a_name(
     capsys.readouterr()
     words = "--init vidya-v2-nano --data words.txt --steps 1 --batch 1 --context 16 --threads 1 --plan"
     assert train_main(words.split()) == 0
+    products.use()  # the plan chose what this processor multiplies
     assert "vidya-v2 nano: 984,288 parameters" in capsys.readouterr().out
 
 

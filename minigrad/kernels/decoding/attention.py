@@ -227,7 +227,7 @@ def score_span(
     that of `has_second_scale`.
     """
     if not is_widened_in_registers(span.kept, scores):
-        keys = widened(span.kept, span.text, span.start, span.stop, (0, heads.kv_heads), scores)
+        keys = widened(span.kept, span.text, span.start, span.stop, (0, heads.kv_heads), scores.reshape(-1))
         score_heads(queries, keys, heads, scores, column)
         return
     group, tiles = heads.num_heads // heads.kv_heads, (span.stop - span.start + ROWS - 1) // ROWS
@@ -250,7 +250,7 @@ def add_span(weights: Array, column: int, span: Span, following: Span, heads: He
     The weight of the first value is in `column`. The rest is as in `score_span`.
     """
     if not is_widened_in_registers(span.kept, weights):
-        values = widened(span.kept, span.text, span.start, span.stop, (0, heads.kv_heads), weights)
+        values = widened(span.kept, span.text, span.start, span.stop, (0, heads.kv_heads), weights.reshape(-1))
         add_values_of_heads(weights, column, values, heads, out)
         return
     group = heads.num_heads // heads.kv_heads
