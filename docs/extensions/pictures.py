@@ -50,7 +50,11 @@ class Picture(NamedTuple):
     def code(self) -> str:
         """Return the value that stands for these cells, without their comments and checks: those draw nothing."""
         source = "\n".join(re.sub(r"^:tags:.*\n", "", cell) for cell in self.cells())
-        drawn = [ast.dump(node) for node in ast.parse(source).body if not isinstance(node, ast.Assert)]
+        lines, drawn = source.splitlines(), list[str]()
+        for node in ast.parse(source).body:  # whose lines, unlike its fields, do not depend on the version of Python
+            if not isinstance(node, ast.Assert):
+                first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+                drawn += lines[first - 1 : node.end_lineno]
         return hashlib.sha256("\n".join(drawn).encode()).hexdigest()[:8]
 
 
