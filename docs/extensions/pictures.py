@@ -12,8 +12,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import html
+import io
 import os
 import re
+import tokenize
 from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,10 +53,14 @@ class Picture(NamedTuple):
         """Return the value that stands for these cells, without their comments and checks: those draw nothing."""
         source = "\n".join(re.sub(r"^:tags:.*\n", "", cell) for cell in self.cells())
         lines, drawn = source.splitlines(), list[str]()
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                row, column = token.start
+                lines[row - 1] = lines[row - 1][:column].rstrip()
         for node in ast.parse(source).body:  # whose lines, unlike its fields, do not depend on the version of Python
             if not isinstance(node, ast.Assert):
                 first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
-                drawn += lines[first - 1 : node.end_lineno]
+                drawn += filter(None, lines[first - 1 : node.end_lineno])
         return hashlib.sha256("\n".join(drawn).encode()).hexdigest()[:8]
 
 
