@@ -26,7 +26,7 @@ from minigrad.system import hardware, processors  # isort: skip  (before NumPy)
 
 from benchmarks.evaluation import report
 from benchmarks.evaluation.results import Results
-from benchmarks.evaluation.run import Runner
+from benchmarks.evaluation.run import Runner, made
 from benchmarks.evaluation.study import Study
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
@@ -88,9 +88,8 @@ def make(config: SearchConfig) -> None:
         raise InputError(f"{study.path} has no rounds: python benchmarks/evaluation/run.py {config.search}")
     out = Path(config.out or Path("runs/searches") / study.path.stem)
     hardware.prepare(1)
-    out.mkdir(parents=True, exist_ok=True)
     with FolderLock() as lock:
-        lock.take(out)
+        lock.take(made(out))
         search(study, out, config.jobs or processors.cores())
 
 

@@ -145,7 +145,7 @@ def answer(project: Project) -> Iterator[str]:
         yield f"no run of {arm.name!r} was finished"
         return
     path = project.folder / "answer.md"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = _text_of(path) if path.exists() else ""
     said = re.search(r"^Verdict: (.*?)\.?$", text, flags=re.MULTILINE)
     if said is None:
         yield f"{path} has no line that begins with 'Verdict: '; write there what the report says of {arm.name!r}"
@@ -164,7 +164,7 @@ def page(project: Project) -> Iterator[str]:
         yield f"there is no {path}: python generate.py {run} --quantize int8 --page {path}"
     if record is None or not path.exists():
         return
-    text = path.read_text(encoding="utf-8")
+    text = _text_of(path)
     content = re.search(r'<script type="application/json" id=content>(.*?)</script>', text, flags=re.DOTALL)
     weights = re.search(r'<script type="text/plain" id=weights>(.*?)</script>', text, flags=re.DOTALL)
     if content is None or weights is None:
@@ -172,13 +172,25 @@ def page(project: Project) -> Iterator[str]:
         return
     if "default-src 'none'" not in text:
         yield "the page does not forbid itself to ask for anything; make it anew"
-    held = json.loads(content[1])["model"], base64.b64decode(weights[1])
+    try:
+        held = json.loads(content[1])["model"], base64.b64decode(weights[1])
+    except (ValueError, TypeError, KeyError):
+        yield f"the model in {path} is damaged: make the page anew"
+        return
     trained = (export(models.load(project.folder / "run", quantize=each).eval()) for each in FORMATS)
     if not any(held == (json.loads(json.dumps(table)), bytes(content)) for table, content in trained):
         yield f"the page holds another model than {project.folder / 'run'}: make it anew, after the training"
 
 
 STEPS: dict[int, Callable[[Project], Iterator[str]]] = {1: design, 2: question, 3: training, 4: answer, 5: page}
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a file; raises InputError if it cannot be read as text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as text: {error}") from None
 
 
 def _apart(found: Any, expected: Any) -> float:

@@ -181,6 +181,15 @@ class Runner:
                 raise RunError(f"the test of {job.place} ended with exit code {code}: {reason}")
 
 
+def made(folder: Path) -> Path:
+    """Return the folder, which is made if it is missing; raises InputError if it cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {folder} cannot be made: {error.strerror}; choose another") from None
+    return folder
+
+
 def _last_words(log: Path) -> str:
     """Return the end of what a process printed."""
     lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
@@ -204,9 +213,8 @@ def make(config: RunnerConfig) -> None:
         say(report.plan(study))
         return
     hardware.prepare(1)
-    folder.mkdir(parents=True, exist_ok=True)
     with FolderLock() as lock:
-        lock.take(folder)
+        lock.take(made(folder))
         runner = Runner(study, folder, config.jobs or processors.cores())
         results = runner.make_until_stopped()
         if runner.stopped:

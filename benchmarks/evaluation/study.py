@@ -151,7 +151,7 @@ class Study:
                 or each.seeds < 2
                 or min(each.tokens, each.seconds, each.keep) < 0
             ):
-                raise InputError(f"round {number} needs either tokens or seconds, and at least 2 seeds")
+                raise InputError(f"round {number} needs either tokens or seconds, above 0, and at least 2 seeds")
             if not each.keep and number < len(self.round):
                 raise InputError(f"round {number} needs keep: how many arms the next round has beside the control")
         if self.margin <= 0 or self.seeds < 2:

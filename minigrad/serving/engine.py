@@ -23,6 +23,7 @@ class Engine:
     def __init__(self, schedulers: Sequence[Scheduler], deliver: Callable[[News], None]) -> None:
         self._schedulers, self._deliver = schedulers, deliver
         self._wake, self._stopped = threading.Event(), False
+        self._switched = sys.getswitchinterval()
         self._thread = threading.Thread(target=self._run, name="minigrad-engine", daemon=True)
 
     def start(self) -> None:
@@ -35,10 +36,11 @@ class Engine:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread after the present turn."""
+        """End the thread after the present turn, and let threads wait as long as before."""
         self._stopped = True
         self._wake.set()
         self._thread.join()
+        sys.setswitchinterval(self._switched)
 
     def submit(self, scheduler: Scheduler, texts: Sequence[Text]) -> None:
         """Let texts wait for places; raises InputError, and takes none of them, if one could outgrow its place."""

@@ -102,6 +102,14 @@ def test_rounds_that_cannot_be_made_are_refused(tmp_path: Path, change: tuple[st
         Study.read(toy(tmp_path, change))
 
 
+def test_a_folder_that_cannot_be_made_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for program, config in ((search, search.SearchConfig), (run, run.RunnerConfig)):
+        given = toy(tmp_path) if program is search else STUDIES / "key_shift.toml"
+        with pytest.raises(InputError, match="cannot be made"):
+            program.make(config(str(given), out=str(tmp_path / "file" / "runs")))
+
+
 def test_each_program_names_the_other_for_the_wrong_kind_of_study(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"benchmarks/search.py"):
         run.make(run.RunnerConfig(study=str(toy(tmp_path))))

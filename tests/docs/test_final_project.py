@@ -22,6 +22,7 @@ from benchmarks.evaluation.study import Study
 from docs import final_project
 from docs.final_project import Project, answer, design, page, question, training
 from minigrad import Tensor, op, ops
+from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.generation.decoding import document
 from minigrad.pages.model_page.page import model_page
@@ -237,6 +238,11 @@ def test_the_page(done: Project, family: ModuleType) -> None:
     assert "forbid itself" in missing(page, done)
     path.write_text("<p>My model is good.</p>", encoding="utf-8")
     assert "no model is in it" in missing(page, done)
+    path.write_text(text.replace("id=content>{", "id=content>", 1), encoding="utf-8")
+    assert "is damaged" in missing(page, done)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match="cannot be read as text"):
+        missing(page, done)
     path.unlink()
     assert "--page" in missing(page, done)
     other = models.load(done.folder / "run")

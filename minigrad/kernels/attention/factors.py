@@ -30,8 +30,9 @@ def _memory_for_elements(packed: Array, lanes: int, steps: int) -> Array:
 
 
 def _memory_for_words(packed: Array, lanes: int, steps: int) -> Array:
+    # Packing overruns the last panel, and up to SIDE words are left out, so that the rest begins at a cache line.
     memory = np.empty(round_up(lanes, ROWS) * lane_size(packed, steps) + OVERRUN + SIDE, packed.dtype)
-    return memory[-memory.ctypes.data % 64 // 4 :]  # begins where a cache line does
+    return memory[-memory.ctypes.data % 64 // 4 :]
 
 
 memory_for = by_kind(0, _memory_for_elements, _memory_for_words, _memory_for_words)

@@ -15,7 +15,7 @@ from minigrad.kernels.gemm.panels import extremes_of
 from minigrad.typing import Array
 
 SHAPES = [(32, 96), (96, 96), (700, 300), (16, 9)]
-"""Columns and depths: of narrow products, of those that BLAS computes by itself, and of those in several sections."""
+"""Columns and depths of narrow products, of products that BLAS computes, and of products in several sections."""
 
 
 @pytest.fixture(autouse=True)
