@@ -12,17 +12,17 @@ FILE = Path(__file__).parent / "claims.toml"
 
 DOCUMENTS = {
     "gpt2": "GPT-2 with 300 million parameters",
-    "vidya": "Vidya, the plan of a second version",
+    "vidya": "Vidya, the plan for a second version",
     "wiola": "Wiola (arXiv 2607.01394)",
-    "vsla": "VSLA, the plan of a transformer of variable shapes",
+    "vsla": "VSLA, the plan for a variable-shape transformer",
 }
 
 VERDICTS = {
     "right": "the claim holds",
-    "wrong": "the right value is another one, or what is claimed does not happen",
-    "misleading": "true of something else, or of less than it seems",
-    "measured": "the question is how much, and the entry says what was measured here",
-    "unproven": "the document does not show it, and nothing here settles it",
+    "wrong": "the correct value is a different one, or what is claimed does not happen",
+    "misleading": "true, but of something else, or in fewer cases than it seems",
+    "measured": "the claim is a matter of degree, and the entry gives what was measured here",
+    "unproven": "the document does not show it, and no measurement here settles it",
 }
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from sphinx.application import Sphinx
 
 BANNER = """\
-> These are the words and the code of a page that also has results, pictures, and figures to touch. [The first
-> page](../index.md) says how to build it.
+> You are reading the source of a page. The built page also shows the results of the code, and has interactive figures;
+> [the first page](../index.md) says how to build it.
 
 """
 HEADER = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n"

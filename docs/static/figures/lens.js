@@ -29,7 +29,7 @@
       show(cells.length - 1, names.length - 1);
     }
 
-    const nameOf = (layer) => (layer ? `after layer ${layer}` : "the table alone");
+    const nameOf = (layer) => (layer ? `after layer ${layer}` : "the embedding alone");
     const buttonAt = (layer, at) => table.querySelectorAll("tbody tr")[layer].querySelectorAll("button")[at];
 
     function show(layer, at) {

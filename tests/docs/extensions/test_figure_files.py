@@ -351,7 +351,7 @@ def test_the_lens_has_the_answers_of_the_library_after_each_layer(
     for layer in range(5):
         for place in range(len(ids)):
             said = status(page)
-            where = f"after layer {layer}:" if layer else "the table alone:"
+            where = f"after layer {layer}:" if layer else "the embedding alone:"
             assert where in said
             name = tok.decode([found.tokens[layer, place]]).replace(" ", "·")
             if name:  # the page never names an id that the tokenizer does not use
