@@ -1,22 +1,17 @@
-"""Wiola on long sequences: one training step of more and more tokens, and how alike the rows of its layers become.
+"""Wiola on a long sequence: how alike the rows of its layers become.
 
-The paper expects its spiral positions to interfere beyond 8,192 tokens, and says that the offset of its norm prevents
-representations from collapsing. The step is that of a new model: its loss, whether the loss and all gradients are
-finite, its seconds, and the peak memory of a process of its own. The collapse is measured as Dong et al. 2021 (arXiv
-2103.03404) do: of the rows of a layer, the part that is left without their mean, as a share of their length; 0 is a
-collapse to one row. With --run also for a trained model, on a text of its own.
+The paper says that the offset of its norm prevents representations from collapsing. The collapse is measured as Dong et
+al. 2021 (arXiv 2103.03404) do: of the rows of a layer, the part that is left without their mean, as a share of their
+length; 0 is a collapse to one row. With --run also for a trained model, on a text of its own.
 
-    python benchmarks/wiola_long.py                         # 2,048 to 16,384 tokens, nano
-    python benchmarks/wiola_long.py --lengths 8192 --run runs/wiola-nano
+    python benchmarks/wiola_long.py --length 8192 --run runs/wiola-nano
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,32 +20,6 @@ from machine import describe_machine
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
-
-LENGTHS = (2_048, 8_192, 16_384)
-
-
-def step(size: str, length: int) -> dict[str, Any]:
-    """Take one training step on random tokens, after a short one that compiles."""
-    import models
-    from minigrad.random import generator
-    from minigrad.system import hardware
-
-    model: Any = models.build("wiola", size, context_length=length)
-    model.recompute_layers()
-    ids = generator(0, "benchmark").integers(0, model.config.vocab_size, (1, length + 1))
-    for tokens in (64, length):
-        started = time.perf_counter()
-        model.zero_grad()
-        loss = model.loss(ids[:, :tokens], ids[:, 1 : tokens + 1])
-        loss.backward()
-    gradients = [np.asarray(parameter.grad) for parameter in model.parameters()]
-    return {
-        "tokens": length,
-        "loss": float(loss.item()),
-        "finite": bool(np.isfinite(loss.item()) and all(np.isfinite(each).all() for each in gradients)),
-        "seconds": time.perf_counter() - started,
-        "peak_bytes": hardware.peak_memory_bytes(),
-    }
 
 
 def left_of(rows: Any) -> float:
@@ -105,27 +74,17 @@ def layers(size: str, length: int, run: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Take every step in a process of its own; print a line for each, the collapse, and JSON."""
+    """Print the collapse of each model as a line, and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--size", default="nano")
-    parser.add_argument("--lengths", type=int, nargs="+", default=list(LENGTHS))
+    parser.add_argument("--length", type=int, default=8_192)
     parser.add_argument("--run", default="", help="the folder of a trained Wiola")
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.one:
-        print(json.dumps(step(arguments.size, arguments.one)))
-        return
+    options = parser.parse_args()
+    found = layers(options.size, options.length, options.run)
     print(describe_machine())
-    steps = []
-    for length in arguments.lengths:
-        command = [sys.executable, __file__, "--size", arguments.size, "--one", str(length)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-        steps.append(json.loads(done.stdout.splitlines()[-1]))
-        print("  ".join(f"{name} {value:,}" for name, value in steps[-1].items()), flush=True)
-    found = layers(arguments.size, max(arguments.lengths), arguments.run)
     for name, shares in found.items():
         print(f"{name}: left of the rows of each layer {', '.join(f'{share:.3f}' for share in shares)}")
-    print(json.dumps({"machine": describe_machine(), "steps": steps, "left": found}))
+    print(json.dumps({"machine": describe_machine(), "left": found}))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""The measure of collapse, and a step that is measured."""
+"""The measure of collapse."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from benchmarks.wiola_long import collapse, left_of, step
+from benchmarks.wiola_long import collapse, left_of
 from tests.models.tiny import CONTEXT, build, tokens
 
 
@@ -21,9 +21,3 @@ def test_every_layer_is_measured_and_the_model_is_left_as_it_was() -> None:
     before = model(ids[None]).data
     assert len(collapse(model, ids)) == 6
     np.testing.assert_array_equal(model(ids[None]).data, before)
-
-
-def test_a_step_is_finite() -> None:
-    found = step("nano", 96)
-    assert found["finite"]
-    assert found["tokens"] == 96

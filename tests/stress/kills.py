@@ -35,7 +35,9 @@ sys.path.insert(0, str(ROOT))
 
 from minigrad.data import python_docs  # noqa: E402  (found through the line above)
 from minigrad.training.folder import checkpoint  # noqa: E402
+from minigrad.training.folder.opening import open_run  # noqa: E402
 from minigrad.training.reporting.metrics import TIMING_FIELDS  # noqa: E402
+from minigrad.training.settings import TrainConfig  # noqa: E402
 from tests.stress.kinds import KINDS, SHAPES, Kind, flags_of, write_lessons  # noqa: E402
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -127,6 +129,8 @@ def kill_run(words: list[str], folder: Path, draw: random.Random, seconds: float
     if process.poll() is not None:
         return None
     end(process, draw)
+    if open_run(TrainConfig(resume=folder), {"resume"}).describe_end():
+        return None  # it had only to exit
     saved = checkpoint.steps(folder)[-1]
     return Killed(last_step(folder), "while saving" if in_a_save else f"after {moment:.1f} s", saved)
 
