@@ -46,7 +46,7 @@ NOT_READ = re.compile(
     |^\ {{4}}.*?$                                    # code, indented
     |``.*?`` | `[^`]*` | \$\$.*?\$\$ | \$[^$\n]+\$   # code in a line, formulas
     |(?<=\])\([^)]*\)                                # where a link leads
-    |\b(?:{"|".join(PROGRAMS)})(?:,?\s(?:or\s)?\d+(?:\.\d+)+)+ | arXiv[ :]\d+\.\d+
+    |\b(?:{"|".join(PROGRAMS)})(?:,?\s(?:or\s)?\d+(?:\.\d+)+)+ | arXiv[\s:]\d+\.\d+
     |(?<![,.])\b(?:19|20)\d\d\b(?!,\d)                           # a year""",
     flags=re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
