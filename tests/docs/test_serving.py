@@ -32,7 +32,7 @@ def test_commands_and_flags_are_understood() -> None:
 
 def test_the_fields_of_the_page_are_those_of_requests() -> None:
     fields = {field.name for kind in (CompletionBody, ChatBody) for field in dataclasses.fields(kind)}
-    (paragraph,) = re.findall(r"A request for texts may have (.+?)\. Defaults", PAGE, flags=re.DOTALL)
+    (paragraph,) = re.findall(r"A request for text may have (.+?)\.\s+Defaults", PAGE, flags=re.DOTALL)
     assert set(re.findall(r"`(\w+)`", paragraph)) == fields - {"include_usage"} | {"stream_options"}
 
 
