@@ -34,7 +34,8 @@ myst_update_mathjax = False
 
 # Cells. An error in a cell fails the build. A cell finds the project and its figures as the pages do.
 nb_execution_mode = "force"
-nb_execution_raise_on_error = True
+nb_execution_raise_on_error = False  # a failed cell is a warning: the build names all of them, and fails at its end
+nb_execution_show_tb = True
 nb_execution_timeout = 900  # seconds for one cell; much, because the machine may be slow or busy
 logging.getLogger("traitlets").setLevel(logging.WARNING)  # no line for every page that is run
 # A page's cells run in a process of their own. Newer versions can encrypt what it says to this one, and warn on every
