@@ -38,7 +38,7 @@ def test_the_fields_of_the_page_are_those_of_requests() -> None:
 
 def test_pieces_have_the_size_that_the_page_says() -> None:
     assert f"pieces of {PIECE} tokens that begin at multiples of {PIECE}" in PAGE
-    assert f"about {PIECE * TOGETHER} tokens together" in PAGE
+    assert f"about {PIECE * TOGETHER} tokens in all" in PAGE
 
 
 def test_the_program_is_python() -> None:
