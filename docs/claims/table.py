@@ -22,7 +22,7 @@ VERDICTS = {
     "wrong": "the correct value is a different one, or what is claimed does not happen",
     "misleading": "true, but of something else, or in fewer cases than it seems",
     "measured": "the claim is a matter of degree, and the entry gives what was measured here",
-    "unproven": "the document does not show it, and no measurement here settles it",
+    "unproven": "the document does not show it, and nothing here settles it",
 }
 
 
