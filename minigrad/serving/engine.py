@@ -23,7 +23,7 @@ class Engine:
     def __init__(self, schedulers: Sequence[Scheduler], deliver: Callable[[News], None]) -> None:
         self._schedulers, self._deliver = schedulers, deliver
         self._wake, self._stopped = threading.Event(), False
-        self._switched = sys.getswitchinterval()
+        self._interval_before = sys.getswitchinterval()
         self._thread = threading.Thread(target=self._run, name="minigrad-engine", daemon=True)
 
     def start(self) -> None:
@@ -40,7 +40,7 @@ class Engine:
         self._stopped = True
         self._wake.set()
         self._thread.join()
-        sys.setswitchinterval(self._switched)
+        sys.setswitchinterval(self._interval_before)
 
     def submit(self, scheduler: Scheduler, texts: Sequence[Text]) -> None:
         """Let texts wait for places; raises InputError, and takes none of them, if one could outgrow its place."""
