@@ -18,7 +18,10 @@ PARTS = ("spiral", "context", "gate", "merging", "streams", "offset")
 
 
 class Parts(Wiola):
-    """Wiola with the `parts` named, and of `controls` "squared relu": that block in the place of the SwiGLU."""
+    """Wiola with the `parts` named.
+
+    `controls` may have "squared relu", that block in the place of the SwiGLU, and "biases", of queries and keys.
+    """
 
     parts: Collection[str] = PARTS
     controls: Collection[str] = ()
@@ -30,6 +33,10 @@ class Parts(Wiola):
         for layer in self.model.layers:
             if not {"context", "gate"} <= {*self.parts}:
                 layer.attn = PartOfAttention(config, "context" in self.parts, "gate" in self.parts)
+            if "biases" in self.controls:
+                shared = config.num_kv_heads * config.head_dim
+                layer.attn.q_proj = nn.Linear(config.width, config.width, std=config.init_std)
+                layer.attn.k_proj = nn.Linear(config.width, shared, std=config.init_std)
             if "streams" not in self.parts:
                 layer.ffn = one_stream(config, "squared relu" in self.controls)
             if "offset" not in self.parts:
