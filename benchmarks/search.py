@@ -52,10 +52,11 @@ class SearchConfig:
 def best(study: Study, results: Results, count: int) -> list[str]:
     """Return the names of the control and of the `count` other arms with the lowest mean difference to it.
 
-    An arm whose runs have failed is not among them.
+    An arm is not among them if one of its runs failed: the others are the lucky ones. Nor is an arm that leaks.
     """
     compared = report.compare(study, results, study.comparisons()[0], study.judged[0], "documents")
-    others = sorted((each for each in compared if each.pairs), key=lambda each: each.both.mean)
+    fair = (each for each in compared if each.pairs and not each.failed and not each.arm.leaks)
+    others = sorted(fair, key=lambda each: each.both.mean)
     return [study.control, *(each.arm.name for each in others[:count])]
 
 

@@ -38,7 +38,7 @@ from models import names
 FORMATS = (None, "float16", "int8")  # of the weights in a page
 
 CLOSE = 1e-9  # differences of logits in float64, relative to the largest
-LONG = 256  # tokens of the sequence by which families are told apart
+LONG = 256  # tokens of the sequences by which families are told apart, and in which a leak is sought
 SLOPE_CLOSE = 1e-5  # of a gradient from a slope that is measured with a step of 1e-5
 
 
@@ -64,7 +64,7 @@ def design(project: Project) -> Iterator[str]:
         one_by_one = np.concatenate([model(row[None]).data for row in ids])
         cache = model.new_cache(batch_size=2, max_length=24)
         stepwise = np.concatenate([model(ids[:, place : place + 1], cache=cache).data for place in range(24)], axis=1)
-    if leak(model) > ALLOWED:
+    if leak(model, LONG) > ALLOWED:
         yield "a token sees later ones: exchange a token, and the logits before it change"
     if _apart(one_by_one, logits) > CLOSE:
         yield "sequences of a batch see each other: one by one, they have other logits"

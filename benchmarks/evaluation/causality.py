@@ -12,29 +12,32 @@ from minigrad.random import generator
 ALLOWED = 1e-9
 """The largest change that rounding may make, in float64, relative to the largest logit."""
 
-_SEQUENCES, _LENGTH = 6, 48
+_SEQUENCES = 6
 
 
-def leak(model: LanguageModel, *, trained: bool = False) -> float:
+def leak(model: LanguageModel, length: int, *, trained: bool = False) -> float:
     """Return how much later tokens change the logits before them, relative to the largest logit.
 
-    A copy of the model in float64 without dropout reads sequences, and again with every token from some place on
-    exchanged; it has the weights of the model if that is `trained`, and otherwise new ones. Half of the sequences have
-    three different tokens, so that equal neighbours stand side by side and a model that merges them does.
+    A copy of the model in float64 without dropout reads sequences of this length, as far as its context reaches, and
+    again with every token from some place on exchanged; it has the weights of the model if that is `trained`, and
+    otherwise new ones. Half of the sequences have three different tokens, so that equal neighbours stand side by side
+    and a model that merges them does. The length should be that of training and judging: in a shorter sequence no
+    window is full, and what looks further is never asked.
     """
     copy = models.variant(model, dropout=0.0)
     copy.initialise(0, "float64")
     if trained:
         copy.load_state_dict(model.state_dict())
-    draw, length = generator(0, "causality"), min(_LENGTH, model.config.context_length)
+    draw, length = generator(0, "causality"), min(length, model.config.context_length)
     kinds = np.repeat([min(3, model.config.vocab_size), model.config.vocab_size], _SEQUENCES // 2)[:, None]
     ids = draw.integers(kinds, size=(_SEQUENCES, length))
+    edges = [1 << power for power in range(4, (length - 1).bit_length())]  # where blocks and windows usually end
     found = 0.0
     with no_grad():
         for training in (True, False):
             copy.train(training)
             logits = copy(ids).data
-            for place in sorted({1, length // 3, length // 2, length - 1}):
+            for place in sorted({1, length // 3, length // 2, length - 1, *edges}):
                 other = ids.copy()
                 other[:, place:] = (ids[:, place:] + draw.integers(1, kinds, size=(_SEQUENCES, length - place))) % kinds
                 change = np.abs(copy(other).data[:, :place] - logits[:, :place]).max()

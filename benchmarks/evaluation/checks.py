@@ -47,7 +47,8 @@ def _of_one(study: Study, result: Result) -> Iterator[str]:
         yield f"{_called(result)} was trained with the seed {used.get('seed', 0)}"
     if job["rate"] is not None and used["lr"] != job["rate"]:
         yield f"{_called(result)} was trained with the learning rate {used['lr']:g}, and {job['rate']:g} was chosen"
-    if job["kind"] == "tokens" and not 0 <= result["tokens"] - job["amount"] < 0.01 * job["amount"] + 65_536:
+    a_step = used["context"] * used["batch"] * used["accumulate"]
+    if job["kind"] == "tokens" and not 0 <= result["tokens"] - job["amount"] < a_step:
         yield f"{_called(result)} read {result['tokens']:,} tokens of {job['amount']:,}"
     if job["kind"] == "seconds" and abs(result["seconds"] / job["amount"] - 1) > 0.1:
         yield f"{_called(result)} took {result['seconds']:.0f} seconds of {job['amount']}"
@@ -57,6 +58,12 @@ def _of_all(study: Study, rows: Sequence[Result]) -> Iterator[str]:
     """Yield what is wrong between the runs of one text and one length."""
     yield from _unequal_parameters(study, rows)
     yield from _unpaired(study, rows)
+    if len({each["validation_text"] for each in rows}) > 1:
+        yield "they were judged on more than one validation text"
+    arithmetic = {(each["settings"].get("precision"), each["arithmetic"]) for each in rows}
+    if len(arithmetic) > len({precision for precision, _ in arithmetic}):
+        of = "; ".join(sorted({each["arithmetic"] for each in rows}))
+        yield f"runs of one precision were computed with more than one arithmetic ({of})"
     for length in map(str, study.judged):
         sizes = {tuple(row[0] for row in each["documents"][length]): each for each in rows}
         if len(sizes) > 1:

@@ -45,12 +45,15 @@ class Judge(Guest):
         self.found: dict[str, Any] = {}
 
     def clock(self) -> float:
-        """Return the seconds of processor time since the first step: what else the machine does costs none."""
+        """Return the seconds of processor time since the first step: time that others have on the core is not in it.
+
+        What they leave to this process is: a second thread of the core, or a cache that they fill, makes it slower.
+        """
         return time.process_time() - self.started if self.started else 0.0
 
     def begin(self, run: Run) -> None:
         """Raise InputError if the model sees later tokens, or if a leaky arm sees none."""
-        check_leak(self.arm, leak(run.model), self.leaks)
+        self._check_leak(run, trained=False)
 
     def before_step(self, run: Run) -> None:
         """Start the clock; stop, as on SIGTERM, if the process that started this one has ended."""
@@ -77,7 +80,7 @@ class Judge(Guest):
 
     def examine(self, run: Run) -> Finding:
         """Judge the trained model on validation text, each document by itself, and by its tasks."""
-        check_leak(self.arm, leak(run.model, trained=True), self.leaks)
+        self._check_leak(run, trained=True)
         text, documents = run.text, run.settings.documents
         self.found = {
             "order": self.order,
@@ -86,6 +89,10 @@ class Judge(Guest):
             "documents": judged(run.model, text.validation, text.byte_lengths, self.lengths, documents),
         }
         return Finding("", {}, f"judged  {self.arm}, on sequences of {', '.join(map(str, self.lengths))} tokens")
+
+    def _check_leak(self, run: Run, *, trained: bool) -> None:
+        longest = max(run.settings.context, *self.lengths)
+        check_leak(self.arm, leak(run.model, longest, trained=trained), self.leaks)
 
 
 def check_leak(arm: str, found: float, expected: bool) -> None:

@@ -66,6 +66,8 @@ class Compared(NamedTuple):
     scores: list[float]
     parameters: int
     pairs: int
+    missing: int  # pairs that the study wants and that are not there
+    failed: int  # runs of the arm or the control that failed
     both: Difference  # with the error of seeds and documents
     seeds: Difference  # with that of the seeds alone
     spread: float  # the standard deviation of the paired differences, NaN with fewer than two
@@ -104,21 +106,32 @@ def compare(study: Study, results: Results, comparison: Comparison, length: int,
             spread = seeds.error * math.sqrt(len(common))
         scores = [score(runs[seed], length, part) for seed in sorted(runs)]
         parameters = next(iter(runs.values()))["parameters"]
-        found.append(Compared(arm, scores, parameters, len(common), both, seeds, spread))
+        wanted = 0 if is_control else len({*study.seeds_of(arm)} & {*study.seeds_of(study.named(study.control))})
+        failed = sum(comparison.has(job) and job.arm in (arm.name, study.control) for job, _ in results.failed)
+        missing = max(0, wanted - len(common))
+        found.append(Compared(arm, scores, parameters, len(common), missing, failed, both, seeds, spread))
     return found
 
 
 def verdict(each: Compared, differs: float, equivalent: float, margin: float) -> str:
-    """Return what a comparison shows, from its two corrected p-values."""
+    """Return what a comparison shows, from its two corrected p-values.
+
+    Nothing while runs are missing: who stops at the first p-value that pleases finds something too often. And nothing
+    if runs failed: those that fail are not a fair sample, and the others would look better than the arm is.
+    """
     if each.arm.leaks:
         return "leaks, on purpose"
+    if each.failed:
+        return f"open: {each.failed} of its runs or of the control's failed"
+    if each.missing:
+        return "incomplete"
     if each.pairs < 2:
         return "too few pairs"
-    within = equivalent < _LEVEL
+    within, enough = equivalent < _LEVEL, each.pairs >= LEAST_PAIRS
     if differs < _LEVEL:
-        return ("better" if each.both.mean < 0 else "worse") + (f", by less than {margin:g}" if within else "")
+        less = f", by less than {margin:g}" if within and enough else ""
+        return ("better" if each.both.mean < 0 else "worse") + less
     if within:
-        enough = each.pairs >= LEAST_PAIRS
         return f"no difference beyond {margin:g}" if enough else f"open: fewer than {LEAST_PAIRS} pairs"
     return "open"
 

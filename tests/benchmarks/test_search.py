@@ -71,15 +71,15 @@ def test_a_round_has_only_the_best_arms_and_new_seeds(tmp_path: Path) -> None:
 
 
 def test_best_orders_by_the_difference_to_the_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    means = {"usual": 0.0, "far too small": 0.2, "smaller": -0.1}
+    means = {"usual": 0.0, "far too small": 0.2, "smaller": -0.1, "diverged once": -0.2, "peeping": -3.0}
 
     class Arm:
         def __init__(self, name: str) -> None:
-            self.name = name
+            self.name, self.leaks = name, name == "peeping"
 
     class Compared:
         def __init__(self, name: str) -> None:
-            self.arm, self.pairs = Arm(name), int(name != "usual")
+            self.arm, self.pairs, self.failed = Arm(name), int(name != "usual"), int(name == "diverged once")
             self.both = type("Difference", (), {"mean": means[name]})
 
     monkeypatch.setattr(search.report, "compare", lambda *_: [Compared(name) for name in means])

@@ -62,6 +62,7 @@ def result(study: Study, arm: str, seed: int, **changes: Any) -> dict[str, Any]:
         "settings": {"seed": seed, "context": 256, "batch": 8, "accumulate": 1, "documents": "packed", "lr": 0.006},
         "parameters": 1_000_000,
         "text": "t",
+        "validation_text": "v",
         "steps": 489,
         "tokens": 1_001_472,
         "seconds": 100.0,

@@ -24,7 +24,7 @@ VIDYA: dict[str, Any] = SMALL | {"num_layers": 2, "num_kv_heads": 2, "head_dim":
     [({}, False), ({"atm": "kv_only"}, False), ({"atm": "paper"}, True), ({"gcla_summary": "paper"}, True)],
 )
 def test_the_literal_forms_of_wiola_leak_and_the_causal_ones_do_not(changes: dict[str, Any], leaks: bool) -> None:
-    assert (leak(models.skeleton("wiola", "nano", **WIOLA | changes)) > ALLOWED) == leaks
+    assert (leak(models.skeleton("wiola", "nano", **WIOLA | changes), 24) > ALLOWED) == leaks
 
 
 class Peeping(VidyaV2):
@@ -44,11 +44,26 @@ def test_a_small_leak_in_training_alone_is_found_also_after_training() -> None:
     model = Peeping(config)
     model.initialise(1)
     for trained in (False, True):
-        found = leak(model, trained=trained)
+        found = leak(model, 24, trained=trained)
         with pytest.raises(InputError, match="the arm 'peeping' sees later tokens"):
             check_leak("peeping", found, expected=False)
         check_leak("peeping", found, expected=True)
     model.train()
-    assert not leak(VidyaV2(config)) > ALLOWED
+    assert not leak(VidyaV2(config), 24) > ALLOWED
     with pytest.raises(InputError, match="leaks = true, but no logit depends on a later token"):
-        check_leak("honest", leak(VidyaV2(config)), expected=True)
+        check_leak("honest", leak(VidyaV2(config), 24), expected=True)
+
+
+class PeepingLate(VidyaV2):
+    """A model in which the last position of each block of 16 sees the first of the next, from the fourth block on."""
+
+    def hidden(self, tokens: Tensor, layout: Layout, cache: Any = None) -> Tensor:
+        x = super().hidden(tokens, layout, cache)
+        peeps = (layout.positions % 16 == 15) & (layout.positions > 48)
+        return x + ops.concatenate(x[1:], x[:1], axis=0) * peeps[:, None].astype(x.dtype)
+
+
+def test_a_leak_that_begins_late_in_a_sequence_is_found_at_the_length_of_training() -> None:
+    model = PeepingLate(models.configure("vidya-v2", "nano", **VIDYA | {"context_length": 256}))
+    assert not leak(model, 48) > ALLOWED
+    assert leak(model, 256) > ALLOWED

@@ -34,6 +34,18 @@ def test_intervals_of_other_seeds_and_documents_hold_the_truth(seeds: int, of_do
     assert 0.94 <= held / TRIALS <= 0.995
 
 
+@pytest.mark.parametrize("documents", [4, 24])
+def test_intervals_hold_the_truth_where_documents_differ_more_than_seeds(documents: int) -> None:
+    held, sizes = 0, SIZES[:documents]
+    for trial in range(TRIALS):
+        draw = generator(trial, "few documents")
+        by_document = draw.normal(0, 0.02, documents)
+        bits = (0.02 + draw.normal(0, 0.002, (16, 1)) + by_document + draw.normal(0, 0.01, (16, documents))) * sizes
+        low, high = over_seeds_and_documents(bits, sizes, draws=400).interval()
+        held += low <= 0.02 <= high
+    assert held / TRIALS >= 0.93
+
+
 def test_an_interval_of_seeds_alone_misses_other_documents() -> None:
     """So the wider interval is needed: this one is right about these documents only."""
     held = 0

@@ -29,6 +29,17 @@ def test_the_verdicts_are_the_truth(tmp_path: Path) -> None:
     assert few["equal"].startswith("open")
 
 
+def test_nothing_is_said_while_runs_are_missing_or_of_those_that_did_not_fail(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    failed = (Job("better", 7, "python-docs", "tokens", 1_000_000, None), "it diverged")
+    for lost, reasons, said in ((2, [], "incomplete"), (7, [failed], "open: 1 of its runs or of the control's failed")):
+        rows = [each for each in results(made) if (each["job"]["arm"], each["job"]["seed"]) != ("better", lost)]
+        compared = compare(made, Results(rows, reasons), made.comparisons()[0], 256, "documents")
+        shown = {row[0]: row[-1] for row in differences(made, compared).rows}
+        assert shown["better"] == said
+        assert shown["equal"] == "no difference beyond 0.01"
+
+
 def test_the_control_is_compared_with_nothing(tmp_path: Path) -> None:
     made = study(tmp_path)
     compared = compare(made, Results(results(made), []), made.comparisons()[0], 64, "documents")
