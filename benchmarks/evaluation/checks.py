@@ -45,6 +45,9 @@ def _of_one(study: Study, result: Result) -> Iterator[str]:
         yield f"{_called(result)} was made for another version of the study file"
     if used.get("seed", 0) != job["seed"]:
         yield f"{_called(result)} was trained with the seed {used.get('seed', 0)}"
+    for name, value in study.given(study.named(job["arm"])).items():
+        if value != "auto" and used.get(name, value) != value:
+            yield f"{_called(result)} was trained with {name} {used[name]}, and its flags say {value}"
     if job["rate"] is not None and used["lr"] != job["rate"]:
         yield f"{_called(result)} was trained with the learning rate {used['lr']:g}, and {job['rate']:g} was chosen"
     a_step = used["context"] * used["batch"] * used["accumulate"]

@@ -173,13 +173,20 @@ class Study:
 
     def config(self, arm: Arm) -> TrainConfig:
         """Return the settings of an arm without those of a single run."""
-        words = shlex.split(f"{self.flags} {arm.flags}")
-        config, given = Parser(TrainConfig, prog="train.py", description="").read(words)
+        config, given = self._read_flags(arm)
         if own := given & {*_OWN, *(["lr"] if self.tuning else [])}:
             entry = _OWN_ENTRIES.get(name := min(own))
             better = f"give {entry}" if entry else "leave it out"
             raise InputError(f"the flags of {arm.name!r} have --{name}, which the study itself sets: {better}")
         return config
+
+    def given(self, arm: Arm) -> dict[str, Any]:
+        """Return the settings that the flags of an arm name, with their values."""
+        config, given = self._read_flags(arm)
+        return {name: getattr(config, name) for name in sorted(given)}
+
+    def _read_flags(self, arm: Arm) -> tuple[TrainConfig, set[str]]:
+        return Parser(TrainConfig, prog="train.py", description="").read(shlex.split(f"{self.flags} {arm.flags}"))
 
     def file_of(self, arm: Arm) -> Path:
         """Return the file with the class of an arm."""

@@ -62,6 +62,14 @@ def test_an_arm_may_differ_on_purpose_if_the_study_says_why(tmp_path: Path) -> N
     assert not list(problems(made, [result(made, "control", 0), odd]))
 
 
+def test_runs_have_the_settings_that_the_flags_of_their_arm_say(tmp_path: Path) -> None:
+    made = study(tmp_path, TEXT.replace('name = "equal"\n', 'name = "equal"\nflags = "--lr 0.004 --precision auto"\n'))
+    rows = [result(made, arm, 0) for arm in ("control", "equal")]
+    assert list(problems(made, rows)) == ["'equal' (seed 0) was trained with lr 0.006, and its flags say 0.004"]
+    rows[1]["settings"]["lr"] = 0.004
+    assert not list(problems(made, rows))
+
+
 def test_runs_of_equal_seconds_are_of_one_machine_and_as_long(tmp_path: Path) -> None:
     made = study(tmp_path, TEXT.replace("tokens = [1_000_000]", "seconds = [100]"))
     rows = results(made)
