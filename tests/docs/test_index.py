@@ -14,7 +14,7 @@ PARTS = {
 }
 
 
-IN_WORDS = {35: "thirty-five"}
+IN_WORDS = {36: "thirty-six"}
 
 
 def minutes(chapter: str) -> int:

@@ -22,8 +22,13 @@ def test_the_record_of_a_study_is_what_its_table_gives(table: Path) -> None:
     results = read_table(table, study)
     assert len(results.finished) == study.count()
     (comparison,) = study.comparisons()
-    _, arm = compare(study, results, comparison, study.judged[0], "documents")
-    record, (low, high) = read()[name.replace("_", "-")], arm.both.interval()
-    assert record.value("difference") == pytest.approx(arm.both.mean, abs=5e-4)
-    found = [record.value("95% interval, seeds and documents", number=number) for number in (0, 1)]
-    assert found == pytest.approx([low, high], abs=1e-3)
+    record = read()[name.replace("_", "-")]
+    control, *others = compare(study, results, comparison, study.judged[0], "documents")
+    for each in (control, *others):
+        assert record.value(each.arm.name, "parameters") == each.parameters
+        mean = sum(each.scores) / len(each.scores)
+        assert record.value(each.arm.name, "bits per byte") == pytest.approx(mean, abs=5e-4)
+    for each in others:
+        assert record.value(each.arm.name, "difference") == pytest.approx(each.both.mean, abs=5e-4)
+        found = [record.value(each.arm.name, "95% interval", number) for number in (0, 1)]
+        assert found == pytest.approx(each.both.interval(), abs=1e-3)
