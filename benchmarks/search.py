@@ -52,7 +52,7 @@ class SearchConfig:
 def best(study: Study, results: Results, count: int) -> list[str]:
     """Return the names of the control and of the `count` other arms with the lowest mean difference to it.
 
-    An arm is not among them if one of its runs failed: the others are the lucky ones. Nor is an arm that leaks.
+    An arm that leaks is not among them, nor is one with a failed run: its other runs are the lucky ones.
     """
     compared = report.compare(study, results, study.comparisons()[0], study.judged[0], "documents")
     fair = (each for each in compared if each.pairs and not each.failed and not each.arm.leaks)

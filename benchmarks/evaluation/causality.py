@@ -21,8 +21,8 @@ def leak(model: LanguageModel, length: int, *, trained: bool = False) -> float:
     A copy of the model in float64 without dropout reads sequences of this length, as far as its context reaches, and
     again with every token from some place on exchanged; it has the weights of the model if that is `trained`, and
     otherwise new ones. Half of the sequences have three different tokens, so that equal neighbours stand side by side
-    and a model that merges them does. The length should be that of training and judging: in a shorter sequence no
-    window is full, and what looks further is never asked.
+    and a model that merges them does. The length should be that of training and judging: in a shorter sequence
+    no window is full, and a leak that begins later is not found.
     """
     copy = models.variant(model, dropout=0.0)
     copy.initialise(0, "float64")
@@ -37,7 +37,7 @@ def leak(model: LanguageModel, length: int, *, trained: bool = False) -> float:
         for training in (True, False):
             copy.train(training)
             logits = copy(ids).data
-            for place in sorted({1, length // 3, length // 2, length - 1, *edges}):
+            for place in sorted({1, length // 3, length // 2, length - 1, *edges} & {*range(1, length)}):
                 other = ids.copy()
                 other[:, place:] = (ids[:, place:] + draw.integers(1, kinds, size=(_SEQUENCES, length - place))) % kinds
                 change = np.abs(copy(other).data[:, :place] - logits[:, :place]).max()

@@ -4,7 +4,7 @@ Runs differ by their seeds, and documents by what they hold. Both are samples: o
 give another difference. The hierarchical bootstrap draws both anew. With few seeds its percentiles are too narrow, so
 only its standard error is used, with the quantiles of Student's t distribution for the smaller of the two samples. A
 text of few large documents is a small sample, so documents are counted by their sizes. From n seeds or documents, n - 1
-are drawn, which makes the variance of a mean of n values right (Efron 1982, chapter 4). What is peculiar to one seed on
+are drawn, which makes the variance of a mean of n values right (Efron 1982, chapter 4). The luck of one seed on
 one document is counted with both samples (Owen 2007, "The pigeonhole bootstrap", Annals of Applied Statistics 1), so
 with two to four seeds an interval is too wide rather than too narrow. All of it needs NumPy alone: for whole degrees of
 freedom the distribution is a finite sum. The tests of this file count how often its intervals hold the truth.
@@ -71,9 +71,9 @@ def over_seeds(bits: Array, num_bytes: Array) -> Difference:
 def over_seeds_and_documents(bits: Array, num_bytes: Array, draws: int = DRAWS) -> Difference:
     """Return the difference with the error of other seeds and other documents of the same kind; shapes: `over_seeds`.
 
-    The degrees of freedom are those of the seeds or of the documents, whichever are fewer. Documents of unequal sizes b
-    count for (sum b)^2 / sum b^2 equal ones (Kish 1965, "Survey sampling"). A text that is a single document cannot be
-    drawn anew, so then the error is that of the seeds.
+    The degrees of freedom are those of the seeds or of the documents, whichever are fewer. Documents that are shares s
+    of the text count for 1 / sum s^2 equal ones (Kish 1965, "Survey sampling"). A text that is a single document cannot
+    be drawn anew, so then the error is that of the seeds.
     """
     seeds, documents = bits.shape
     alone = over_seeds(bits, num_bytes)
@@ -84,7 +84,8 @@ def over_seeds_and_documents(bits: Array, num_bytes: Array, draws: int = DRAWS) 
     of_documents = draw.multinomial(documents - 1, np.full(documents, 1 / documents), draws)
     drawn = ((of_seeds @ bits) * of_documents).sum(1) / ((seeds - 1) * (of_documents @ num_bytes))
     whole, part = float(drawn.var()), alone.error**2
-    effective = max(2, int(num_bytes.sum() ** 2 / (num_bytes**2).sum() + 1e-9))
+    shares = num_bytes / num_bytes.sum()
+    effective = max(2, int(1 / (shares**2).sum() + 1e-9))
     return Difference(alone.mean, math.sqrt(max(whole, part)), min(seeds, effective) - 1)
 
 

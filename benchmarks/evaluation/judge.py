@@ -45,9 +45,9 @@ class Judge(Guest):
         self.found: dict[str, Any] = {}
 
     def clock(self) -> float:
-        """Return the seconds of processor time since the first step: time that others have on the core is not in it.
+        """Return the seconds of processor time since the first step, without the time that other programs have.
 
-        What they leave to this process is: a second thread of the core, or a cache that they fill, makes it slower.
+        A program on the other thread of the core, or one that fills the cache, still makes the run slower.
         """
         return time.process_time() - self.started if self.started else 0.0
 

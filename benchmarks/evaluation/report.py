@@ -24,7 +24,7 @@ from benchmarks.evaluation import intervals
 from benchmarks.evaluation.checks import Result
 from benchmarks.evaluation.figures import Bar, forest
 from benchmarks.evaluation.intervals import Difference, holm
-from benchmarks.evaluation.results import Results, chosen_rate, read, read_table, score, write_table
+from benchmarks.evaluation.results import Results, chosen_rate, nats, read, read_table, score, write_table
 from benchmarks.evaluation.study import Arm, Comparison, Study
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
@@ -116,8 +116,8 @@ def compare(study: Study, results: Results, comparison: Comparison, length: int,
 def verdict(each: Compared, differs: float, equivalent: float, margin: float) -> str:
     """Return what a comparison shows, from its two corrected p-values.
 
-    Nothing while runs are missing: who stops at the first p-value that pleases finds something too often. And nothing
-    if runs failed: those that fail are not a fair sample, and the others would look better than the arm is.
+    There is no verdict while runs are missing: if you stop at the first p-value that you like, you find something too
+    often. Nor is there one if runs failed: those that are left are the lucky ones, and make the arm look too good.
     """
     if each.arm.leaks:
         return "leaks, on purpose"
@@ -196,11 +196,9 @@ def details(study: Study, results: Results, comparison: Comparison, length: int)
         runs = list(results.of(comparison, arm.name).values())
         if not runs:
             continue
-        sums = np.sum([np.asarray(each["documents"][str(length)]).sum(0) for each in runs], axis=0)
-        _, tokens, nats, repeated, of_repeated = sums
+        values = np.mean([nats(each, length) for each in runs], axis=0)
         speed = np.mean([each["tokens"] / max(each["seconds"], 1e-9) for each in runs])
         merged = [np.mean(each["merge_ratio"]) for each in runs if each.get("merge_ratio")]
-        values = (of_repeated / max(repeated, 1), (nats - of_repeated) / max(tokens - repeated, 1))
         copied = np.mean([each["copy"] for each in runs])
         share = f"{100 * np.mean(merged):.1f}%" if merged else ""
         rows.append([arm.name, *(f"{each:.3f}" for each in (*values, copied)), f"{speed:,.0f}", share])

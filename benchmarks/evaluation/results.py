@@ -63,6 +63,14 @@ def score(result: Result, length: int | None = None, part: str = "documents") ->
     return bits_per_byte(sum(row[2] for row in documents), sum(row[0] for row in documents))
 
 
+def nats(result: Result, length: int) -> tuple[float, float]:
+    """Return the mean loss of the tokens that complete a pair of their sequence, and that of all others, in nats."""
+    _, tokens, loss, repeated, of_repeated = (
+        sum(column) for column in zip(*result["documents"][str(length)], strict=True)
+    )
+    return of_repeated / max(repeated, 1), (loss - of_repeated) / max(tokens - repeated, 1)
+
+
 def chosen_rate(study: Study, results: Results, arm: str, corpus: str) -> float | None:
     """Return the learning rate with the best mean score; None while runs are missing that choose it."""
     tuning, found = study.tuning, results.tuned(arm, corpus)

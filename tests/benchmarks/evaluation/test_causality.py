@@ -63,6 +63,15 @@ class PeepingLate(VidyaV2):
         return x + ops.concatenate(x[1:], x[:1], axis=0) * peeps[:, None].astype(x.dtype)
 
 
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_the_shortest_sequences_can_be_asked(length: int) -> None:
+    config = models.configure("vidya-v2", "nano", **VIDYA)
+    assert leak(VidyaV2(config), length) <= ALLOWED
+    model = Peeping(config)
+    model.initialise(1)
+    assert (leak(model, length) > ALLOWED) == (length > 1)
+
+
 def test_a_leak_that_begins_late_in_a_sequence_is_found_at_the_length_of_training() -> None:
     model = PeepingLate(models.configure("vidya-v2", "nano", **VIDYA | {"context_length": 256}))
     assert not leak(model, 48) > ALLOWED

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from benchmarks.evaluation.intervals import holm
 from benchmarks.evaluation.report import compare
-from benchmarks.evaluation.results import read_table
+from benchmarks.evaluation.results import nats, read_table
 from benchmarks.evaluation.study import Study
 from docs.measurements.records import read
 from tests.source_files import ROOT
@@ -23,12 +26,32 @@ def test_the_record_of_a_study_is_what_its_table_gives(table: Path) -> None:
     assert len(results.finished) == study.count()
     (comparison,) = study.comparisons()
     record = read()[name.replace("_", "-")]
-    control, *others = compare(study, results, comparison, study.judged[0], "documents")
-    for each in (control, *others):
-        assert record.value(each.arm.name, "parameters") == each.parameters
-        mean = sum(each.scores) / len(each.scores)
-        assert record.value(each.arm.name, "bits per byte") == pytest.approx(mean, abs=5e-4)
-    for each in others:
-        assert record.value(each.arm.name, "difference") == pytest.approx(each.both.mean, abs=5e-4)
-        found = [record.value(each.arm.name, "95% interval", number) for number in (0, 1)]
-        assert found == pytest.approx(each.both.interval(), abs=1e-3)
+    compared = compare(study, results, comparison, study.judged[0], "documents")
+    corrected = holm([each.both.p_differs() for each in compared[1:]])
+    for each, p in zip(compared, [None, *corrected], strict=True):
+        runs = list(results.of(comparison, each.arm.name).values())
+        wanted = {
+            "parameters": each.parameters,
+            "bits per byte": np.mean(each.scores),
+            "steps": np.mean([run["steps"] for run in runs]),
+            "processor seconds": np.mean([run["seconds"] for run in runs]),
+            "difference": each.both.mean,
+            "p": p,
+            "p, corrected": p,
+        }
+        parts = ("nats, repeated pairs", "nats, other tokens")
+        wanted |= dict(zip(parts, np.mean([nats(run, study.judged[0]) for run in runs], axis=0), strict=True))
+        for column in record.columns:
+            printed = record.values(each.arm.name)[record.columns.index(column)]
+            if column == "95% interval":
+                ends = [record.value(each.arm.name, column, number) for number in (0, 1)] if printed else []
+                assert ends == pytest.approx(each.both.interval() if p is not None else [], abs=1e-3)
+            elif printed:
+                digits = len(printed.split()[0].partition(".")[2])
+                assert record.value(each.arm.name, column) == pytest.approx(wanted[column], abs=0.51 * 10**-digits)
+            else:
+                assert p is None
+                assert column in ("difference", "p", "p, corrected")
+        spread = re.search(r"\((.*)\)", record.values(each.arm.name)[record.columns.index("bits per byte")])
+        assert spread
+        assert float(spread[1]) == pytest.approx(np.std(each.scores, ddof=1), abs=5.1e-4)
