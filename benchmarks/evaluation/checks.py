@@ -24,6 +24,9 @@ def check(study: Study, results: Sequence[Result]) -> None:
 
 def problems(study: Study, results: Sequence[Result]) -> Iterator[str]:
     """Yield a sentence for everything that makes runs incomparable."""
+    if others := [each for each in results if each["study"] != study.digest()]:
+        yield from (f"{_called(each)} was made for another study, or another version of its file" for each in others)
+        return
     for name in _SAME:
         if len({str(each[name]) for each in results}) > 1:
             of = ", ".join(sorted({str(each[name]) for each in results}))
@@ -41,8 +44,6 @@ def problems(study: Study, results: Sequence[Result]) -> Iterator[str]:
 def _of_one(study: Study, result: Result) -> Iterator[str]:
     """Yield what is wrong with a run by itself."""
     job, used = result["job"], result["settings"]
-    if result["study"] != study.digest():
-        yield f"{_called(result)} was made for another version of the study file"
     if used.get("seed", 0) != job["seed"]:
         yield f"{_called(result)} was trained with the seed {used.get('seed', 0)}"
     for name, value in study.given(study.named(job["arm"])).items():

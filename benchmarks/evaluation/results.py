@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import zlib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from benchmarks.evaluation.study import Comparison, Job, Study
 from minigrad.errors import InputError
 from minigrad.evaluate.losses import bits_per_byte
 from minigrad.formats.json_files import read_json
+
+_OF_A_RESULT = {"job", "study", "code", "versions", "settings", "parameters", "tokens", "order", "text", "documents"}
 
 
 class Results(NamedTuple):
@@ -93,10 +96,12 @@ def read_table(path: Path, study: Study) -> Results:
     found = Results([], [])
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            lines: list[dict[str, Any]] = [json.loads(line) for line in file]
-    except (OSError, ValueError) as error:
+            lines: list[Any] = [json.loads(line) for line in file]
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise InputError(f"{path} holds no results: {error}") from None
-    for line in lines:
+    for number, line in enumerate(lines, 1):
+        if not isinstance(line, dict) or not ({"failed", "reason"} <= line.keys() or line.keys() >= _OF_A_RESULT):
+            raise InputError(f"{path} holds no results: line {number} is not one. Tables are written by report.py --pack")
         if "failed" in line:
             found.failed.append((Job(**line["failed"]), line["reason"]))
         else:

@@ -154,8 +154,8 @@ class Study:
                 raise InputError(f"round {number} needs either tokens or seconds, above 0, and at least 2 seeds")
             if not each.keep and number < len(self.round):
                 raise InputError(f"round {number} needs keep: how many arms the next round has beside the control")
-        if self.margin <= 0 or self.seeds < 2:
-            raise InputError("a study needs a margin above 0 and at least 2 seeds")
+        if self.margin <= 0 or self.seeds < 2 or self.first_seed < 0:
+            raise InputError("a study needs a margin above 0, at least 2 seeds, and no seed below 0")
         for each in self.arm:
             self.config(each)
             if each.model and not _MODEL.fullmatch(each.model):

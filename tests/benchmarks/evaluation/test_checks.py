@@ -28,7 +28,7 @@ def more_tokens(row: dict[str, Any]) -> None:
     [
         (lambda row: row.update(code="def"), r"more than one code \(abc, def\)"),
         (lambda row: row.update(versions={"python": "3.12"}), "more than one versions"),
-        (lambda row: row.update(study="other"), "made for another version of the study file"),
+        (lambda row: row.update(study="other"), "made for another study, or another version of its file"),
         (lambda row: row.update(parameters=1_011_000), r"'equal' has 1,011,000 .*1,000,000: \+1\.1%, and 1% are"),
         (lambda row: row["settings"].update(seed=4), r"'equal' \(seed 3\) was trained with the seed 4"),
         (lambda row: row.update(order="order of 4"), r"seeds \[3, 4\] read the same tokens"),

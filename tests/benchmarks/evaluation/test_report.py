@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -91,9 +92,20 @@ def test_a_compressed_table_gives_the_same_report(tmp_path: Path) -> None:
     found = Results(results(made), [(Job("equal", 9, "python-docs", "tokens", 1_000_000, None), "it diverged")])
     write_table(tmp_path / "table.gz", found)
     assert read_table(tmp_path / "table.gz", made) == found
-    (tmp_path / "broken.gz").write_bytes(b"no")
-    with pytest.raises(InputError, match="holds no results"):
-        read_table(tmp_path / "broken.gz", made)
+    whole = (tmp_path / "table.gz").read_bytes()
+    contents = [
+        b"no",
+        whole[: len(whole) // 2],
+        whole[:20] + b"x" * 200,
+        *map(gzip.compress, (b"null\n", b"{}", b"\xff")),
+    ]
+    for content in contents:
+        (tmp_path / "broken.gz").write_bytes(content)
+        with pytest.raises(InputError, match="holds no results"):
+            read_table(tmp_path / "broken.gz", made)
+    other = study(tmp_path, TEXT.replace('name = "better"', 'name = "another"'))
+    with pytest.raises(InputError, match="was made for another study"):
+        read_table(tmp_path / "table.gz", other)
 
 
 def test_test_figures_are_shown_once_all_runs_have_them(tmp_path: Path) -> None:
