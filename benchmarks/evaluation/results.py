@@ -101,7 +101,7 @@ def read_table(path: Path, study: Study) -> Results:
         raise InputError(f"{path} holds no results: {error}") from None
     for number, line in enumerate(lines, 1):
         if not isinstance(line, dict) or not ({"failed", "reason"} <= line.keys() or line.keys() >= _OF_A_RESULT):
-            raise InputError(f"{path} holds no results: line {number} is not one. Tables are written by report.py --pack")
+            raise InputError(f"{path} holds no results: line {number} is not one; report.py --pack writes them")
         if "failed" in line:
             found.failed.append((Job(**line["failed"]), line["reason"]))
         else:
