@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from benchmarks import search
 from benchmarks.evaluation import run
-from benchmarks.evaluation.results import read
-from benchmarks.evaluation.study import ROOT, Study
+from benchmarks.evaluation.one_run import RESULT
+from benchmarks.evaluation.study import ROOT, Job, Study
 from minigrad.errors import InputError
+from minigrad.formats.json_files import write_json
+from tests.benchmarks.evaluation import synthetic
 from tests.small_runs import write_text
 
 STUDIES = ROOT / "benchmarks" / "evaluation" / "studies"
@@ -54,20 +56,29 @@ def toy(folder: Path, change: tuple[str, str] = ("", "")) -> Path:
     return path
 
 
-def test_a_round_has_only_the_best_arms_and_new_seeds(tmp_path: Path) -> None:
-    study, out = Study.read(toy(tmp_path)), tmp_path / "out"
+def test_a_round_has_only_the_best_arms_and_new_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the rounds do with their results, which are drawn: test_run.py trains."""
+    rounds = "[[round]]\ntokens = 1_000_000\nseeds = 2\nkeep = 1\n[[round]]\ntokens = 2_000_000\nseeds = 3\n"
+    head, arms = synthetic.TEXT.split("[[arm]]", 1)
+    head = head.replace("seeds = 8\n", "").replace("tokens = [1_000_000]\n", "")
+    study, out = synthetic.study(tmp_path, f"{head}{rounds}[[arm]]{arms}"), tmp_path / "out"
     out.mkdir()
-    assert search.search(study, out, jobs=os.cpu_count() or 1) == ["usual", "smaller"]
-    first, second = (
-        {(each["job"]["arm"], each["job"]["seed"]) for each in read(study.in_round(number, names), folder).finished}
-        for number, names, folder in (
-            (0, ["usual", "far too small", "smaller"], out / "round-1"),
-            (1, ["usual", "smaller"], out / "round-2"),
-        )
-    )
-    assert {arm for arm, _ in first} == {"usual", "far too small", "smaller"}
-    assert {arm for arm, _ in second} == {"usual", "smaller"}
-    assert not {seed for _, seed in first} & {seed for _, seed in second}
+    made = dict[int, set[tuple[str, int]]]()
+
+    def process(runner: run.Runner, job: Job) -> Any:
+        """Return the process of a run, which is over at once."""
+        made.setdefault(job.amount, set()).add((job.arm, job.seed))
+        place = runner.folder / job.place
+        place.mkdir(parents=True)
+        found = {"job": vars(job).copy(), "tokens": job.amount, "code": "abc"}
+        write_json(place / RESULT, synthetic.result(runner.study, job.arm, job.seed, **found))
+        return SimpleNamespace(poll=lambda: 0)
+
+    monkeypatch.setattr(run.Runner, "process", process)
+    assert search.search(study, out, jobs=2) == ["control", "better"]
+    assert made[1_000_000] == {(arm.name, seed) for arm in study.arm for seed in (0, 1)}
+    assert made[2_000_000] == {(arm, seed) for arm in ("control", "better") for seed in (100, 101, 102)}
+    assert "better" in (out / "round-2" / "report.md").read_text(encoding="utf-8")
 
 
 def test_best_orders_by_the_difference_to_the_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,19 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path: Path, monkeypa
     assert sum(row[2] for row in whole["test"]["16"]) > 0
 
 
+def test_a_run_is_a_process_that_leaves_its_result(tmp_path: Path) -> None:
+    study, runner = toy(tmp_path), Runner(toy(tmp_path), tmp_path, 1)
+    nothing = Results([], [])
+    job = runner.next_job(nothing)
+    assert job is not None
+    runner.start(job, nothing)
+    assert runner.running.keys() == {job}
+    runner.wait_for_one()
+    assert not runner.running
+    (found,) = read(study, tmp_path).finished
+    assert found["job"] == vars(job)
+
+
 def test_other_code_or_another_study_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = toy(tmp_path)
     runner = Runner(study, tmp_path, 1)
