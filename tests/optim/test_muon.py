@@ -9,7 +9,7 @@ import pytest
 
 from minigrad import InputError, Tensor, nn
 from minigrad.kernels import threads
-from minigrad.kernels.gemm import newton_schulz
+from minigrad.kernels.gemm import backend, newton_schulz
 from minigrad.optim import AdamW, Muon
 from minigrad.optim.muon import orthogonalise
 from minigrad.system import hardware
@@ -35,6 +35,24 @@ def test_the_loops_of_one_kernel_compute_what_the_formula_does(shape: tuple[int,
         assert found.shape == shape
         assert found.flags.c_contiguous
         np.testing.assert_allclose(found, exact, atol=2e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 200), (96, 256), (256, 96), (130, 70), (33, 97)])
+def test_in_bfloat16_the_products_are_rounded_with_loops_and_without(shape: tuple[int, int], monkeypatch: Any) -> None:
+    u, chosen = np.random.default_rng(0).normal(size=shape).astype(np.float32), backend.in_use()
+    exact = orthogonalise(u)
+    try:
+        backend.use("auto", "bfloat16")
+        by_kernel = orthogonalise(u)
+        monkeypatch.setattr(newton_schulz, "BFLOAT16", None)
+        by_formula = orthogonalise(u)
+    finally:
+        backend.use(*chosen)
+    scale = np.abs(exact).max()
+    for found in (by_kernel, by_formula):
+        assert 1e-4 * scale < np.abs(found - exact).max() < 0.1 * scale
+        sizes = np.linalg.svd(found, compute_uv=False)
+        assert 0.2 < sizes.min() <= sizes.max() < 1.3
 
 
 def test_a_gradient_of_zeros_gives_no_update() -> None:

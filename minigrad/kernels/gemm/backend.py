@@ -11,7 +11,7 @@ The choice holds for the whole process and is made by `use`:
 
 Attention multiplies in loops of its own whatever is chosen (`minigrad.kernels.attention.plan`): they split and
 round float32 where these products do, so with `blas` they split nothing. The iterations of Muon have our own loops too,
-which neither split nor round (`minigrad.kernels.gemm.newton_schulz`).
+which round but do not split (`minigrad.kernels.gemm.newton_schulz`).
 
 Products of float64, which is for checks, are always computed by BLAS. So are products in tiles whose values leave the
 range in which three parts are as close as float32 (`is_as_close_as_float32`): infinite, NaN, or extreme.

@@ -1,8 +1,9 @@
 """Newton-Schulz iterations of one matrix, in a single kernel.
 
 They are fifteen small products. Computed one by one, threads that each have a matrix would wait for one another
-whenever they return to Python; here they never do. A matrix times its own transpose is symmetric, so only the part on
-and above the diagonal is multiplied, and copied below it.
+whenever they return to Python; here they never do. A matrix times its own transpose is symmetric, so in vector
+registers only the part on and above the diagonal is multiplied, and copied below it. In tile registers a product takes
+less time than such a copy, so all of it is multiplied.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from minigrad.kernels.codegen.vector_moves import SIDE
-from minigrad.kernels.cpu import FLOAT32
+from minigrad.kernels.cpu import BFLOAT16, FLOAT32, Block
+from minigrad.kernels.gemm import backend
 from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.gemm.panels import BlockShape, multiply_panels
 from minigrad.kernels.jit import kernel
@@ -39,7 +41,7 @@ def _mirror(square: Array) -> None:
 
 @kernel
 def _iterate(x: Array, polynomial: Polynomial, count: int, block: BlockShape) -> None:
-    """Do what `iterate` describes; of a symmetric product, a group of columns ends at its own last row."""
+    """Do what `iterate` describes; of half a symmetric product, a group of columns ends at its own last row."""
     rows, columns = x.shape
     one = x.dtype.type(1)
     a, b, c = one * polynomial.a, one * polynomial.b, one * polynomial.c
@@ -54,13 +56,13 @@ def _iterate(x: Array, polynomial: Polynomial, count: int, block: BlockShape) ->
             elif product == 2:
                 left, right, out = mixed, Matrix(x.reshape(-1), 0, columns, True, columns, rows), turned
             panels = -(-right.lanes // block.columns)
-            together = panels if product == 2 else _TOGETHER
+            together = panels if product == 2 or block.chunk > 1 else _TOGETHER
             for first in range(0, panels, together):
                 last = min(first + together, panels)
-                height = rows if product == 2 else min(last * block.columns, rows)
+                height = rows if last == panels else last * block.columns
                 upper = Matrix(left.reshape(-1), 0, left.shape[1], False, height, left.shape[1])
                 multiply_panels(upper, right, out[:height], block, extremes, first, last)
-            if product < 2:
+            if together < panels:
                 _mirror(out)
             if product == 1:
                 for i in range(rows):
@@ -71,12 +73,13 @@ def _iterate(x: Array, polynomial: Polynomial, count: int, block: BlockShape) ->
                 x[i, j] = a * x[i, j] + turned[i, j]
 
 
-def has_loops_for(x: Array) -> bool:
-    """Whether this processor has loops for such a matrix."""
-    return FLOAT32 is not None and x.dtype == np.float32
+def block_for(x: Array) -> Block | None:
+    """Return the block of registers for products of such a matrix, in the precision in use; None if there is none."""
+    if x.dtype != np.float32:
+        return None
+    return BFLOAT16 if backend.rounds(x.dtype) else FLOAT32
 
 
-def iterate(x: Array, polynomial: Polynomial, count: int) -> None:
+def iterate(x: Array, polynomial: Polynomial, count: int, block: Block) -> None:
     """Replace x by a x + b x x^T x + c (x x^T)^2 x, `count` times.  Shape: x (rows, columns), rows <= columns."""
-    assert FLOAT32 is not None
-    _iterate(x, polynomial, count, BlockShape(FLOAT32.rows, FLOAT32.columns, FLOAT32.chunk, FLOAT32.parts))
+    _iterate(x, polynomial, count, BlockShape(block.rows, block.columns, block.chunk, block.parts))
