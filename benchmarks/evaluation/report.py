@@ -331,7 +331,13 @@ class ReportConfig:
     """Which study is reported, and from which results."""
 
     study: str = option(REQUIRED, "the study: a TOML file", positional=True, value="STUDY")
-    runs: str | None = option(None, "the folder of its runs", value="DIR", none_means="runs/studies/ and its name")
+    round: int | None = option(None, "of a search: which round, from 1", at_least=1, at_most=99, none_means="")
+    runs: str | None = option(
+        None,
+        "the folder of its runs",
+        value="DIR",
+        none_means="runs/studies/ and its name, or that of the round in runs/searches/",
+    )
     table: str | None = option(None, "a table of results in place of the folder", value="FILE", none_means="")
     pack: str | None = option(None, "write all results as one compressed table", value="FILE", none_means="")
 
@@ -339,14 +345,22 @@ class ReportConfig:
 def make(config: ReportConfig) -> None:
     """Print the report of a study, write it beside its runs, and write the table that is wanted."""
     validate(config)
-    study = Study.read(Path(config.study))
-    folder = Path(config.runs or Path("runs/studies") / study.path.stem)
+    study, number = Study.read(Path(config.study)), config.round
+    if study.round and number not in range(1, len(study.round) + 1):
+        raise InputError(f"{study.path} is a search: give --round, from 1 to {len(study.round)}")
+    if number and not study.round:
+        raise InputError(f"{study.path} has no rounds: leave out --round")
+    place = Path("searches", study.path.stem, f"round-{number}") if number else Path("studies", study.path.stem)
+    folder = Path(config.runs or "runs" / place)
+    if not (config.table or folder.is_dir()):
+        program = "search.py" if number else "evaluation/run.py"
+        raise InputError(f"there are no runs in {folder}; make them with benchmarks/{program} {config.study}")
+    results = read_table(Path(config.table), study) if config.table else read(study, folder)
+    if number:
+        study = study.in_round(number - 1, {each["job"]["arm"] for each in results.finished})
     if config.table:
-        say(markdown(list(blocks(study, read_table(Path(config.table), study), {}))))
+        say(markdown(list(blocks(study, results, {}))))
         return
-    if not folder.is_dir():
-        raise InputError(f"there are no runs in {folder}; make them with benchmarks/evaluation/run.py {config.study}")
-    results = read(study, folder)
     say(write(study, results, folder))
     if config.pack:
         write_table(Path(config.pack), results)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import search
-from benchmarks.evaluation import run
+from benchmarks.evaluation import report, run
 from benchmarks.evaluation.one_run import RESULT
 from benchmarks.evaluation.study import ROOT, Job, Study
 from minigrad.errors import InputError
@@ -56,7 +56,7 @@ def toy(folder: Path, change: tuple[str, str] = ("", "")) -> Path:
     return path
 
 
-def test_a_round_has_only_the_best_arms_and_new_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_has_only_the_best_arms_and_new_seeds(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     """What the rounds do with their results, which are drawn: test_run.py trains."""
     rounds = "[[round]]\ntokens = 1_000_000\nseeds = 2\nkeep = 1\n[[round]]\ntokens = 2_000_000\nseeds = 3\n"
     head, arms = synthetic.TEXT.split("[[arm]]", 1)
@@ -78,7 +78,22 @@ def test_a_round_has_only_the_best_arms_and_new_seeds(tmp_path: Path, monkeypatc
     assert search.search(study, out, jobs=2) == ["control", "better"]
     assert made[1_000_000] == {(arm.name, seed) for arm in study.arm for seed in (0, 1)}
     assert made[2_000_000] == {(arm, seed) for arm in ("control", "better") for seed in (100, 101, 102)}
-    assert "better" in (out / "round-2" / "report.md").read_text(encoding="utf-8")
+    written = (out / "round-2" / "report.md").read_text(encoding="utf-8")
+    assert "| better | 3 |" in written
+    assert "| equal |" not in written
+    report.make(report.ReportConfig(str(study.path), round=2, runs=str(out / "round-2"), pack=str(tmp_path / "table")))
+    report.make(report.ReportConfig(str(study.path), round=2, table=str(tmp_path / "table")))
+    from_folder, from_table = capsys.readouterr().out.split("# Is a drawn arm")[-2:]
+    assert "| better | 3 |" in from_table
+    assert from_table.split("##")[1:] == from_folder.split("##")[1:]
+
+
+@pytest.mark.parametrize(("number", "said"), [(None, "is a search: give --round, from 1 to 2"), (3, "from 1 to 2")])
+def test_a_report_of_no_round_is_refused(tmp_path: Path, number: int | None, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        report.make(report.ReportConfig(str(toy(tmp_path)), round=number))
+    with pytest.raises(InputError, match="has no rounds: leave out --round"):
+        report.make(report.ReportConfig(str(STUDIES / "key_shift.toml"), round=1))
 
 
 def test_best_orders_by_the_difference_to_the_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
