@@ -18,10 +18,20 @@ from models.names import LAPTOP_SIZES, ladder
 
 if TYPE_CHECKING:
     from models.loading import base_of, grow, initial_weights_for, load, start_from
-    from models.registry import FAMILIES, build, configure, count, for_training, skeleton, smallest_published, variant
+    from models.registry import (
+        FAMILIES,
+        build,
+        configure,
+        count,
+        for_training,
+        recipe,
+        skeleton,
+        smallest_published,
+        variant,
+    )
 
 __all__ = ["FAMILIES", "LAPTOP_SIZES", "build", "configure", "count", "for_training", "ladder", "skeleton"]
-__all__ += ["base_of", "grow", "initial_weights_for", "load", "smallest_published", "start_from", "variant"]
+__all__ += ["base_of", "grow", "initial_weights_for", "load", "recipe", "smallest_published", "start_from", "variant"]
 
 
 def __getattr__(name: str) -> Any:

@@ -23,7 +23,7 @@ CUSTOM = "custom"
 
 _NOT_PART_OF_A_SIZE = (
     *("vocab_size", "end_of_text_id", "begin_of_text_id", "padding_id"),
-    *("context_length", "init_std", "dropout", "norm_eps", "key_shift"),
+    *("context_length", "init_std", "dropout", "norm_eps", "key_shift", "value_residual"),
     *("rope_scaling", "rope_factor", "rope_original_context"),
     *("rope_beta_fast", "rope_beta_slow", "rope_attention_factor"),
 )
@@ -62,8 +62,13 @@ FAMILIES = {
 }
 """The families by name: the class of the model, the class of its config, and the configs of its sizes."""
 
-RECIPES: dict[str, dict[str, Any]] = {"vidya-v2": {"key_shift": True}}
-"""Fields that are in no published design, but learn better: new runs of a family's laptop sizes set them."""
+RECIPES: dict[str, dict[str, Any]] = {"vidya-v2": {"key_shift": True, "value_residual": True}}
+"""Fields that are in no published design, but learn better: new runs of a family's laptop sizes set them.
+
+Each was measured beside those before it, so where one is turned off, those after it are not set either.
+"""
+
+_READ_SEVERAL_LAYERS = {"value_residual"}
 
 
 def override(config: ModelConfig, values: Mapping[str, Any]) -> ModelConfig:
@@ -100,15 +105,36 @@ def skeleton(family: str, size: str = "nano", **overrides: Any) -> LanguageModel
     return FAMILIES[family].skeleton(config)
 
 
-def for_training(family: str, size: str = "nano", **overrides: Any) -> LanguageModel:
-    """Return the skeleton that a new run trains: a laptop size with the settings of `RECIPES`, any other size as it is.
+def recipe(
+    family: str, architecture: Mapping[str, Any] | None = None, *, divides_layers: bool = False
+) -> dict[str, Any]:
+    """Return the fields of `RECIPES` for a run; one that is continued has those of its `architecture`, a config.json.
+
+    With `divides_layers`, processes send one another the rows of a single layer, so no layer can read several.
+    """
+    fields = RECIPES.get(family, {})
+    if architecture:
+        return {name: architecture.get(name, False) for name in fields}
+    return {name: value for name, value in fields.items() if not (divides_layers and name in _READ_SEVERAL_LAYERS)}
+
+
+def for_training(
+    family: str, size: str = "nano", fields: Mapping[str, Any] | None = None, **overrides: Any
+) -> LanguageModel:
+    """Return the skeleton that a run trains: a laptop size with the `fields` of a recipe, any other size as it is.
 
     >>> for_training("vidya-v2", "nano").config.key_shift, for_training("vidya-v2", "2.0").config.key_shift
     (True, False)
+    >>> for_training("vidya-v2", "nano", key_shift=False).config.model_type()
+    'llama'
     """
     check_size(family, size)
-    recipe = RECIPES.get(family, {}) if size in LAPTOP_SIZES else {}
-    return skeleton(family, size, **(recipe | overrides))
+    chosen, given = dict[str, Any](), configure(family, size, **overrides)
+    for name, value in ((recipe(family) if fields is None else fields) if size in LAPTOP_SIZES else {}).items():
+        if name in overrides and getattr(given, name) != value:
+            break
+        chosen[name] = value
+    return skeleton(family, size, **{**chosen, **overrides})
 
 
 def smallest_published(family: str) -> tuple[str, LanguageModel] | None:

@@ -2,8 +2,9 @@
 
 Pre-norm with RMSNorm, rotary positions with theta 100,000, three query heads to each key/value head, SwiGLU, one matrix
 for embedding and head (unless `tied_head` is off), no biases. Names, shapes and config are those of the published Llama
-checkpoints. Runs of the laptop sizes add one thing that no Llama has: with `key_shift`, half of each key is that of the
-token before, and copying from the context is learned early (see `minigrad.ops.key_shift`).
+checkpoints. Runs of the laptop sizes add two things that no Llama has, by which copying from the context is learned
+early: with `key_shift`, half of each key is that of the token before (see `minigrad.ops.key_shift`); with
+`value_residual`, each layer adds the values of the first layer to its own.
 
 Its source document calls the 576-wide model "135M": that is the count at SmolLM2's vocabulary of 49,152 (134,515,008);
 at its own vocabulary of 32,000 the model has 124,635,456 parameters and the shape of MobileLLM-125M.
@@ -47,12 +48,24 @@ class Block(nn.CheckpointedLayer):
         self.post_attention_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
         self.mlp = feed_forward(config)
         self.attention_dropout, self.mlp_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
+        self.reads_one_layer = not config.value_residual
+
+    def values(self, x: Tensor) -> Tensor:
+        """Return the values of the layer before they are divided into heads: x (rows, width) -> (rows, G * D)."""
+        return self.self_attn.v_proj(self.input_layernorm(x))
 
     def forward(
-        self, x: Tensor, layout: Layout, angles: nn.RotaryAngles, cache: KeyValueCache | None = None, layer: int = 0
+        self,
+        x: Tensor,
+        layout: Layout,
+        angles: nn.RotaryAngles,
+        cache: KeyValueCache | None = None,
+        layer: int = 0,
+        first_values: Tensor | None = None,
     ) -> Tensor:
         """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
-        x = x + self.attention_dropout(self.self_attn(self.input_layernorm(x), layout, angles, cache, layer))
+        rows = self.input_layernorm(x)
+        x = x + self.attention_dropout(self.self_attn(rows, layout, angles, cache, layer, first_values))
         return x + self.mlp_dropout(self.mlp(self.post_attention_layernorm(x)))
 
 
@@ -98,18 +111,29 @@ class VidyaV2(LanguageModel):
         """Run the layers: tokens (rows,) -> (rows, width)."""
         body = self.model
         x = body.embedding_dropout(body.embed_tokens(tokens))
+        # The first layer computes its values twice: it may be a layer whose activations are not stored.
+        first_values = body.layers[0].values(x) if self.config.value_residual else None
         for index, layer in enumerate(body.layers):
-            x = layer(x, layout, self._angles, cache, index)
+            x = layer(x, layout, self._angles, cache, index, first_values if index else None)
         return body.norm(x)
 
+    def macs_per_token(self, context: float) -> float:
+        """Return the multiply-adds of one forward pass per token, in sequences of `context` tokens."""
+        again = self.model.layers[0].self_attn.v_proj.weight.size if self.config.value_residual else 0
+        return super().macs_per_token(context) + again
 
-def _write_shift(config: VidyaV2Config) -> dict[str, Any]:
-    return {} if config.model_type() == "llama" else {"key_shift": config.key_shift}
+
+_OWN = ("key_shift", "value_residual")
 
 
-def _read_shift(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    # The type vidya-v2 was first written for shifted keys only, and without this entry.
-    return read_fields(kind, values, {"key_shift": "key_shift"}, {"key_shift": values["model_type"] == "vidya-v2"})
+def _write_own(config: VidyaV2Config) -> dict[str, Any]:
+    return {} if config.model_type() == "llama" else {name: getattr(config, name) for name in _OWN}
+
+
+def _read_own(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    # The type vidya-v2 was first written for shifted keys only, and without these entries.
+    absent = {"key_shift": values["model_type"] == "vidya-v2", "value_residual": False}
+    return read_fields(kind, values, {name: name for name in _OWN}, absent)
 
 
 @dataclass(frozen=True, kw_only=True)  # the order of the fields is that of config.json
@@ -119,7 +143,8 @@ class VidyaV2Config(ExpertConfig, RotaryConfig):
     model_types: ClassVar = {"llama": "LlamaForCausalLM", "vidya-v2": "VidyaV2ForCausalLM"}
 
     key_shift: bool = option(False, "whether half of each key is that of the token before; Llama does not have this")
-    shift = Entries(_write_shift, _read_shift)
+    value_residual: bool = option(False, "whether each layer adds the values of the first layer to its own; likewise")
+    own = Entries(_write_own, _read_own)
     vocab_size: int = option(32_000, **fields.VOCABULARY, published="vocab_size")
     width: int = option(576, **fields.WIDTH, published="hidden_size")
     # About 8/3 of the width, because SwiGLU has three matrices.
@@ -188,8 +213,8 @@ class VidyaV2Config(ExpertConfig, RotaryConfig):
         return self.num_layers * (4 * self.width + 2 * queries + 2 * keys + feed_forward)
 
     def model_type(self) -> str:
-        """Return the type: with shifted keys or experts it is not a Llama to other programs."""
-        return "vidya-v2" if self.key_shift or self.experts else "llama"
+        """Return the type: with shifted keys, added values or experts it is not a Llama to other programs."""
+        return "vidya-v2" if self.key_shift or self.value_residual or self.experts else "llama"
 
 
 def _shape(width: int, groups: int, feed_forward: int, **others: Any) -> VidyaV2Config:

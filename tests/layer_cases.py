@@ -223,7 +223,15 @@ def grouped_query_attention(draw: DrawFn) -> Case:
     layer = nn.GroupedQueryAttention(width, heads, groups, size, key_shift=draw(FLAGS))
     kind = draw(st.sampled_from([None, plain_angles, linear_angles, yarn_angles]))
     angles = None if kind is None else kind(draw, size)
-    return of(draw, layer, rows(draw, len(layout.positions), width), layout=layout, angles=angles)
+    x, first_values = (rows(draw, len(layout.positions), each) for each in (width, size * groups))
+    given = [x, first_values] if draw(FLAGS) else [x]
+    return of(draw, layer, *given, how=with_first_values, layout=layout, angles=angles)
+
+
+def with_first_values(layer: nn.Module, x: Tensor, first_values: Tensor | None = None, **options: Any) -> Tensor:
+    """Call attention with the values of the first layer, or without."""
+    result: Tensor = layer(x, first_values=first_values, **options)
+    return result
 
 
 def _attend(layer: LearnedPattern, *arrays: Tensor, offsets: Array) -> Tensor:

@@ -59,8 +59,10 @@ class GroupedQueryAttention(Module):
     """Causal self-attention, in which groups of query heads share keys and values; rotary positions with `angles`.
 
     Ainslie et al. 2023, "GQA", arXiv 2305.13245. With one key/value head per query head it is ordinary multi-head
-    attention. With `key_shift`, half of each key is that of the token before (see `ops.key_shift`).
-    Shapes: x (rows, width) -> (rows, width).
+    attention. With `key_shift`, half of each key is that of the token before (see `ops.key_shift`). `first_values` are
+    those of the first layer of a model, which the layer adds to its own (Zhou et al. 2024, "Value residual
+    learning", arXiv 2410.17897, who take the mean of both instead).
+    Shapes: x (rows, width), first_values (rows, num_kv_heads * head_dim) -> (rows, width).
     """
 
     def __init__(
@@ -88,11 +90,13 @@ class GroupedQueryAttention(Module):
         angles: RotaryAngles | None = None,
         cache: KeyValueCache | None = None,
         layer: int = 0,
+        first_values: Tensor | None = None,
     ) -> Tensor:
         """Attend from each row to the rows of its sequence up to itself; with a cache, also to the tokens in it."""
+        values = self.v_proj(x) if first_values is None else self.v_proj(x) + first_values
         q, k, v = (
-            project(x).reshape(len(x), project.weight.shape[0] // self.head_dim, self.head_dim)  # (rows, H or G, D)
-            for project in (self.q_proj, self.k_proj, self.v_proj)
+            rows.reshape(len(x), rows.shape[1] // self.head_dim, self.head_dim)  # (rows, H or G, D)
+            for rows in (self.q_proj(x), self.k_proj(x), values)
         )
         if angles is not None:
             q, k = angles.rotate(q, layout), angles.rotate(k, layout)

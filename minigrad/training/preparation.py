@@ -118,8 +118,10 @@ class Preparation:
         asked, folder = self.opening.asked, self.opening.folder
         changes = assignments(asked.set)
         if not asked.init:
+            known = folder.record.architecture if folder else None
+            fields = models.recipe(asked.model, known, divides_layers=asked.pipeline)
             sizes = ladder(asked.model, asked.size)
-            return asked.model, {size: models.for_training(asked.model, size, **changes) for size in sizes}
+            return asked.model, {size: models.for_training(asked.model, size, fields, **changes) for size in sizes}
         # A run that is continued has noted the shape of its initial model, which may be gone by now.
         source = folder.path / FILE if folder else models.base_of(asked.init) / "config.json"
         described = (folder.record.architecture if folder else None) or read_json(source)

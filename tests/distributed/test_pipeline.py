@@ -30,7 +30,8 @@ LENGTHS = [5, 9, 2, 7, 8, 1, 6, 4]
 
 def build(family: str, **changes: Any) -> LanguageModel:
     """Build a tiny model of four layers; dropout shows that each part knows its place in the batch."""
-    return tiny.build(family, **{"num_layers": 4, "dropout": 0.2} | changes)
+    one_layer = {"value_residual": False} if family == "vidya-v2" else {}
+    return tiny.build(family, **{"num_layers": 4, "dropout": 0.2} | one_layer | changes)
 
 
 def batch() -> Batch:
@@ -185,6 +186,7 @@ def test_all_layers_are_divided_and_no_stage_but_the_last_is_without_one(family,
 @pytest.mark.parametrize(
     ("family", "changes", "stages", "message"),
     [
+        ("vidya-v2", {"value_residual": True}, 2, "but the layers of vidya-v2 read those of several"),
         ("wiola", {}, 2, "but the layers of wiola read those of several; take another --model, or leave out"),
         ("gpt2", {"experts": 4}, 2, "--pipeline cannot be given with experts"),
         ("gpt2", {}, 3, "2 layers cannot be divided among 3 processes: start 2 or fewer"),

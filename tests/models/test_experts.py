@@ -124,9 +124,9 @@ def test_replicas_and_parts_give_the_gradient_of_one(family: str) -> None:
 
 
 def test_a_added_loss_keeps_the_load_of_the_experts_equal() -> None:
-    highest = []
+    highest, shape = [], {"experts": 4, "experts_per_token": 1, "init_std": 0.1, "value_residual": False}
     for balance in (0.0, 0.5):
-        model = build("vidya-v2", experts=4, experts_per_token=1, expert_balance=balance, init_std=0.1)
+        model = build("vidya-v2", expert_balance=balance, **shape)
         optimizer, ids = AdamW(model.parameters(), lr=0.02, weight_decay=0.0), tokens(3, 4, 20)
         for _ in range(60):
             optimizer.zero_grad()
@@ -153,7 +153,9 @@ def test_counts_plans_and_matrices_of_a_model_with_experts(family: str) -> None:
     assert sparse.config.activations_per_token() > dense.config.activations_per_token()
 
 
-@pytest.mark.parametrize(("family", "changes"), [("gpt2", {}), ("vidya-v2", {}), ("vidya-v2", {"key_shift": False})])
+@pytest.mark.parametrize(
+    ("family", "changes"), [("gpt2", {}), ("vidya-v2", {}), ("vidya-v2", {"key_shift": False, "value_residual": False})]
+)
 def test_a_folder_holds_the_experts_under_a_type_that_no_other_program_mistakes(
     family: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ UNUSUAL: dict[str, dict[str, Any]] = {
     "vidya-v2": {
         "num_kv_heads": 2,
         "key_shift": True,
+        "value_residual": True,
         "experts": 4,
         "experts_per_token": 3,
         "expert_balance": 0.5,
@@ -213,3 +214,27 @@ def test_a_longer_context_needs_positions_that_are_computed(family: str, tmp_pat
     else:
         longer = models.load(tmp_path, context_length=2 * CONTEXT)
         assert longer(tokens(0, 1, 2 * CONTEXT)).shape[1] == 2 * CONTEXT
+
+
+def test_a_recipe_is_that_of_a_run_and_leaves_out_what_a_pipeline_cannot_send() -> None:
+    assert models.recipe("vidya-v2") == {"key_shift": True, "value_residual": True}
+    assert models.recipe("vidya-v2", divides_layers=True) == {"key_shift": True}
+    assert models.recipe("vidya-v2", {"key_shift": True}) == {"key_shift": True, "value_residual": False}
+    assert models.recipe("gpt2") == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, (True, True)),
+        ({"key_shift": "false"}, (False, False)),
+        ({"key_shift": False, "value_residual": True}, (False, True)),
+        ({"value_residual": False}, (True, False)),
+        ({"key_shift": True}, (True, True)),
+    ],
+)
+def test_what_is_turned_off_turns_off_what_was_measured_beside_it(
+    given: dict[str, Any], found: tuple[bool, bool]
+) -> None:
+    config: Any = models.for_training("vidya-v2", "nano", **given).config
+    assert (config.key_shift, config.value_residual) == found

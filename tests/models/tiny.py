@@ -26,6 +26,7 @@ TINY: dict[str, dict[str, Any]] = {
         "head_dim": 4,
         "feed_forward": 16,
         "key_shift": True,
+        "value_residual": True,
     },
     "vsla": {
         "num_layers": 5,

@@ -19,7 +19,13 @@ pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("default")]
 torch = pytest.importorskip("torch")
 families = pytest.importorskip("tests.peers.torch_families")
 
-STRETCHED = {"key_shift": False, "rope_theta": 100.0, "rope_factor": 2.0, "rope_original_context": 12}
+STRETCHED = {
+    "key_shift": False,
+    "value_residual": False,
+    "rope_theta": 100.0,
+    "rope_factor": 2.0,
+    "rope_original_context": 12,
+}
 EXPERTS = {"experts": 3, "experts_per_token": 2, "expert_balance": 0.5}
 MERGING = {"atm_threshold": 0.5}
 
@@ -29,7 +35,7 @@ SMOOTH: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2 with a head of its own": ("gpt2", {"tied_head": False}),
     "gpt2 with rotary positions": ("gpt2", {"rope_theta": 100.0}),
     "vidya-v1": ("vidya-v1", {}),
-    "vidya-v2": ("vidya-v2", {"key_shift": False}),
+    "vidya-v2": ("vidya-v2", {"key_shift": False, "value_residual": False}),
     "vidya-v2 with shifted keys": ("vidya-v2", {}),
     **{f"vidya-v2 with {kind}": ("vidya-v2", STRETCHED | {"rope_scaling": kind}) for kind in ("linear", "ntk", "yarn")},
     **{f"vsla {kind}": ("vsla", {"patterns": kind}) for kind in ("full", "local", "pyramid")},

@@ -19,7 +19,9 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 LARGE_WEIGHTS: dict[str, Any] = {"key_shift": True, "init_std": 0.3}
-TINY: dict[str, Any] = {**LARGE_WEIGHTS, "vocab_size": 60, "num_layers": 2, "context_length": 64}
+TINY: dict[str, Any] = {
+    **LARGE_WEIGHTS, "value_residual": True, "vocab_size": 60, "num_layers": 2, "context_length": 64,
+}  # fmt: skip
 GREEDY: dict[str, Any] = {"do_sample": False, "max_new_tokens": 12, "eos_token_id": None, "pad_token_id": 0}
 
 
@@ -58,6 +60,8 @@ def greedy(model: Any, ids: Any) -> list[int]:
         ("nano", {"key_shift": True}),
         ("nano", LARGE_WEIGHTS),
         ("micro", {"key_shift": True}),
+        ("nano", {**LARGE_WEIGHTS, "value_residual": True}),
+        ("nano", {**LARGE_WEIGHTS, "value_residual": True, "key_shift": False}),
         ("nano", {**TINY, "tied_head": False}),
         ("nano", {**TINY, "head_dim": 6, "num_heads": 4, "num_kv_heads": 4}),
     ],
@@ -79,11 +83,12 @@ def test_logits_of_a_stretched_model(tmp_path: Path, way: str) -> None:
     assert_same(ours, opened(tmp_path), tokens(2, 128))
 
 
-def test_the_shift_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["key_shift", "value_residual"])
+def test_each_counts(tmp_path: Path, name: str) -> None:
     """Without it the logits differ, so that the tests above can fail."""
     ours = written(tmp_path, **TINY)
     with pytest.raises(AssertionError):
-        assert_same(ours, opened(tmp_path, key_shift=False), tokens(2, 33))
+        assert_same(ours, opened(tmp_path, **{name: False}), tokens(2, 33))
 
 
 @pytest.mark.parametrize("cache", [None, "static"])

@@ -63,16 +63,18 @@ def gpt2(config: Any, w: Weights, ids: torch.Tensor) -> Hidden:
 def vidya(config: Any, weights: Weights, ids: torch.Tensor) -> Hidden:
     """Compute Vidya v1, whose pairs are interleaved and whose embedding is normed, or v2."""
     is_first = "model.embed_norm.weight" in weights
-    w, routings = part(weights, "model"), list[Routing]()
+    w, routings, first_values = part(weights, "model"), list[Routing](), list[torch.Tensor]()
     x = w["embed_tokens.weight"][ids]
     x = rms_norm(x, w["embed_norm.weight"], config.norm_eps) if is_first else x
     angles, scale = rope(config, x)
     for number in range(config.num_layers):
         layer = part(w, f"layers.{number}")
         normed = rms_norm(x, layer["input_layernorm.weight"], config.norm_eps)
-        q, k, v = (
-            (normed @ layer[f"self_attn.{name}_proj.weight"].T).reshape(len(ids), -1, config.head_dim) for name in "qkv"
-        )
+        of_q, of_k, of_v = (normed @ layer[f"self_attn.{name}_proj.weight"].T for name in "qkv")
+        if getattr(config, "value_residual", False):
+            first_values = [*first_values, of_v][:1]
+            of_v = of_v if number == 0 else of_v + first_values[0]
+        q, k, v = (rows.reshape(len(ids), -1, config.head_dim) for rows in (of_q, of_k, of_v))
         q, k = rotate(q, angles, scale, is_first), rotate(k, angles, scale, is_first)
         k = shift_keys(k) if getattr(config, "key_shift", False) else k
         k, v = (each.repeat_interleave(q.shape[1] // each.shape[1], 1) for each in (k, v))

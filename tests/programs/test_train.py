@@ -27,7 +27,10 @@ from minigrad.training import keeping, validation
 from minigrad.training.folder import checkpoint
 from minigrad.training.reporting import metrics
 from minigrad.training.run import Run
+from minigrad.training.settings import TrainConfig
+from models import registry
 from tests.command_words import command_words
+from tests.killed_runs import killed_at
 from tests.small_runs import flags, record, refusal, run, settings
 
 ROOT = Path(__file__).parents[2]
@@ -147,6 +150,16 @@ def test_the_run_folder_holds_what_a_hugging_face_folder_holds_and_ours(finished
 def test_without_the_key_shift_a_run_is_a_llama(text, tmp_path):
     config = read_json(run(text, tmp_path, steps=1, set="key_shift=false").out / "config.json")
     assert (config["architectures"], config["model_type"]) == (["LlamaForCausalLM"], "llama")
+
+
+def test_a_run_that_began_with_another_recipe_continues_with_it(monkeypatch, text, tmp_path):
+    with monkeypatch.context() as earlier:
+        earlier.setitem(registry.RECIPES, "vidya-v2", {"key_shift": True})
+        killed_at(earlier, 7, settings(text, tmp_path / "run", steps=9))
+    train_program.train(TrainConfig(resume=str(tmp_path / "run")))
+    config = read_json(tmp_path / "run" / "config.json")
+    assert (config["key_shift"], config["value_residual"]) == (True, False)
+    assert read_json(run(text, tmp_path / "new", steps=1).out / "config.json")["value_residual"]
 
 
 def test_metrics_have_exactly_the_promised_fields(finished):

@@ -46,10 +46,11 @@ def read_network(folder: Path) -> Network:
     values = read_json(path)
     require_floats(values, path)
     kind = values.get("model_type")
-    if kind == "vidya-v2" and values.get("key_shift", True):
+    if kind == "vidya-v2" and (values.get("key_shift", True) or values.get("value_residual")):
         raise InputError(
-            f"{path} is of model_type 'vidya-v2', which llama.cpp cannot run, because its keys are shifted: train with "
-            f"--set key_shift=false, or open it in transformers, after python -m minigrad.formats.transformers {folder}"
+            f"{path} is of model_type 'vidya-v2', which llama.cpp cannot run, because keys are shifted or values added "
+            "up: train with --set key_shift=false, or open it in transformers, after python -m "
+            f"minigrad.formats.transformers {folder}"
         )
     if not isinstance(kind, str) or kind not in _ARCHITECTURES:
         known = " and ".join(f"{name} ({ours})" for name, (ours, _) in _ARCHITECTURES.items())

@@ -2,6 +2,6 @@
 
     python -m minigrad.formats.transformers runs/vidya-v2-nano
 
-vidya_v2/ holds the files for Vidya v2 with shifted keys. They are programs of transformers and PyTorch, which nothing
-here imports; they end in .txt, and lose that ending when they are written into a folder.
+vidya_v2/ holds the files for Vidya v2 with shifted keys or added values. They are programs of transformers and PyTorch,
+which nothing here imports; they end in .txt, and lose that ending when they are written into a folder.
 """

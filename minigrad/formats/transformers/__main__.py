@@ -31,7 +31,7 @@ CLASSES = {
 class TransformersConfig:
     """Which folder to complete."""
 
-    run: str = option(REQUIRED, "the folder of a Vidya v2 with shifted keys", positional=True)
+    run: str = option(REQUIRED, "the folder of a Vidya v2 with shifted keys or added values", positional=True)
 
 
 def export(config: TransformersConfig) -> None:
@@ -57,7 +57,7 @@ def _check(values: Mapping[str, Any], path: Path) -> None:
     if kind in ("llama", "gpt2"):
         raise InputError(f"{path} is of model_type {kind}: transformers opens the folder as it is")
     if kind != "vidya-v2":
-        raise InputError(f"{path} is of model_type {shown(kind)}; there are files for Vidya v2 with shifted keys alone")
+        raise InputError(f"{path} is of model_type {shown(kind)}; there are files for Vidya v2 alone")
     if "num_local_experts" in values:
         raise InputError(f"{path} describes experts (num_local_experts), and the files for transformers have none")
     require_floats(values, path)
@@ -70,7 +70,7 @@ def _template(name: str) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
     prepare_output()
-    description = "Write the Python files with which transformers opens a run with shifted keys into its folder."
+    description = "Write the Python files with which transformers opens a Vidya v2 that is no Llama into its folder."
     config, _ = Parser(TransformersConfig, prog=PROGRAM, description=description).parse(arguments)
     return exit_code(PROGRAM, lambda: export(config), interrupted="interrupted", less_memory="close other programs")
 

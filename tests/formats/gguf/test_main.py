@@ -14,14 +14,14 @@ from minigrad.formats.gguf.vocabulary import read_vocabulary
 from tests.formats.gguf import reader
 from tests.models import tiny
 
+LLAMA = {"width": 32, "head_dim": 8, "feed_forward": 48, "vocab_size": 272, "key_shift": False, "value_residual": False}
 tok = tokenizer.train(["to be or not to be"] * 3, vocab_size=270)
 
 
 @pytest.fixture
 def run(tmp_path):
     folder = tmp_path / "run"
-    shape = {"width": 32, "head_dim": 8, "feed_forward": 48, "vocab_size": 272, "key_shift": False}
-    tiny.build("vidya-v2", **shape).save(folder)
+    tiny.build("vidya-v2", **LLAMA).save(folder)
     tok.save(folder)
     return folder
 
@@ -71,9 +71,7 @@ def test_an_existing_file_is_not_overwritten(run, capsys):
 
 
 def test_a_fault_leaves_no_file(run, capsys):
-    tiny.build("vidya-v2", width=32, head_dim=8, feed_forward=48, vocab_size=272, init_std=1e6, key_shift=False).save(
-        run
-    )
+    tiny.build("vidya-v2", init_std=1e6, **LLAMA).save(run)
     assert "try --type f32" in refusal(capsys, run)
     assert not list(run.glob("*.gguf"))
     assert not list(run.glob(".*"))

@@ -18,7 +18,7 @@ from tests.models import tiny
 @pytest.fixture
 def saved(tmp_path):
     def save(family, **changes):
-        shape = {"key_shift": False} if family == "vidya-v2" else {}
+        shape = {"key_shift": False, "value_residual": False} if family == "vidya-v2" else {}
         tiny.build(family, **(shape | changes)).save(tmp_path)
         return tmp_path
 
@@ -121,17 +121,19 @@ def test_what_other_programs_store_besides_is_left_out(saved, family):
 @pytest.mark.parametrize("family", sorted({*models.FAMILIES} - {"gpt2", "vidya-v2"}))
 def test_a_family_that_llama_cpp_does_not_know_is_refused(saved, family):
     with pytest.raises(
-        InputError, match=r"cannot run; it can run llama \(vidya-v2, .*key_shift=false\) and gpt2 \(gpt2\)"
+        InputError,
+        match=r"cannot run; it can run llama \(vidya-v2, .*key_shift=false\) and gpt2 \(gpt2\)",
     ):
         read_network(saved(family))
 
 
-def test_shifted_keys_are_refused_because_llama_cpp_would_leave_out_the_shift(saved):
+@pytest.mark.parametrize("name", ["key_shift", "value_residual"])
+def test_what_llama_cpp_would_leave_out_is_refused(saved, name):
     with pytest.raises(
         InputError,
         match=r"which llama\.cpp cannot run, because .*key_shift=false, or .* minigrad\.formats\.transformers",
     ):
-        read_network(saved("vidya-v2", key_shift=True))
+        read_network(saved("vidya-v2", **{name: True}))
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):

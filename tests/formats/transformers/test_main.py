@@ -59,8 +59,8 @@ def test_the_classes_that_config_json_names_are_in_the_files(run: Path) -> None:
     [
         ({"model_type": "llama"}, "transformers opens the folder as it is"),
         ({"model_type": "gpt2"}, "transformers opens the folder as it is"),
-        ({"model_type": "wiola"}, "'wiola'; there are files for Vidya v2 with shifted keys alone"),
-        ({"model_type": None}, "Vidya v2 with shifted keys alone"),
+        ({"model_type": "wiola"}, "'wiola'; there are files for Vidya v2 alone"),
+        ({"model_type": None}, "Vidya v2 alone"),
         ({"num_local_experts": 4}, "describes experts"),
         ({"quantization_config": {"bits": 8}}, "the weights are quantised"),
     ],
