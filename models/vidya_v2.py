@@ -119,7 +119,8 @@ class VidyaV2(LanguageModel):
 
     def macs_per_token(self, context: float) -> float:
         """Return the multiply-adds of one forward pass per token, in sequences of `context` tokens."""
-        again = self.model.layers[0].self_attn.v_proj.weight.size if self.config.value_residual else 0
+        config = self.config
+        again = config.value_residual * config.width * config.num_kv_heads * config.head_dim
         return super().macs_per_token(context) + again
 
 

@@ -60,8 +60,8 @@ class GroupedQueryAttention(Module):
 
     Ainslie et al. 2023, "GQA", arXiv 2305.13245. With one key/value head per query head it is ordinary multi-head
     attention. With `key_shift`, half of each key is that of the token before (see `ops.key_shift`). `first_values` are
-    those of the first layer of a model, which the layer adds to its own (Zhou et al. 2024, "Value residual
-    learning", arXiv 2410.17897, who take the mean of both instead).
+    those of the first layer of a model, which the layer adds to its own (Zhou et al. 2024, "Value residual learning",
+    arXiv 2410.17897, who take a weighted mean of both instead).
     Shapes: x (rows, width), first_values (rows, num_kv_heads * head_dim) -> (rows, width).
     """
 
@@ -93,11 +93,8 @@ class GroupedQueryAttention(Module):
         first_values: Tensor | None = None,
     ) -> Tensor:
         """Attend from each row to the rows of its sequence up to itself; with a cache, also to the tokens in it."""
-        values = self.v_proj(x) if first_values is None else self.v_proj(x) + first_values
-        q, k, v = (
-            rows.reshape(len(x), rows.shape[1] // self.head_dim, self.head_dim)  # (rows, H or G, D)
-            for rows in (self.q_proj(x), self.k_proj(x), values)
-        )
+        q, k = self._heads(self.q_proj(x)), self._heads(self.k_proj(x))
+        v = self._heads(self.v_proj(x) if first_values is None else self.v_proj(x) + first_values)
         if angles is not None:
             q, k = angles.rotate(q, layout), angles.rotate(k, layout)
         key_ranges = None
@@ -107,3 +104,7 @@ class GroupedQueryAttention(Module):
             k = ops.key_shift(k, offsets=layout.offsets)
         attended = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges)
         return self.o_proj(attended.reshape(len(x), self.q_proj.weight.shape[0]))
+
+    def _heads(self, rows: Tensor) -> Tensor:
+        """Divide each row into heads: (rows, H or G * D) -> (rows, H or G, D)."""
+        return rows.reshape(len(rows), rows.shape[1] // self.head_dim, self.head_dim)
