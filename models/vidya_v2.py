@@ -4,7 +4,7 @@ Pre-norm with RMSNorm, rotary positions with theta 100,000, three query heads to
 for embedding and head (unless `tied_head` is off), no biases. Names, shapes and config are those of the published Llama
 checkpoints. Runs of the laptop sizes add two things that no Llama has, by which copying from the context is learned
 early: with `key_shift`, half of each key is that of the token before (see `minigrad.ops.key_shift`); with
-`value_residual`, each layer adds the values of the first layer to its own.
+`value_residual`, each later layer adds the values of the first layer to its own.
 
 Its source document calls the 576-wide model "135M": that is the count at SmolLM2's vocabulary of 49,152 (134,515,008);
 at its own vocabulary of 32,000 the model has 124,635,456 parameters and the shape of MobileLLM-125M.
@@ -144,7 +144,7 @@ class VidyaV2Config(ExpertConfig, RotaryConfig):
     model_types: ClassVar = {"llama": "LlamaForCausalLM", "vidya-v2": "VidyaV2ForCausalLM"}
 
     key_shift: bool = option(False, "whether half of each key is that of the token before; Llama does not have this")
-    value_residual: bool = option(False, "whether each layer adds the values of the first layer to its own; likewise")
+    value_residual: bool = option(False, "whether later layers add the first layer's values to their own; likewise")
     own = Entries(_write_own, _read_own)
     vocab_size: int = option(32_000, **fields.VOCABULARY, published="vocab_size")
     width: int = option(576, **fields.WIDTH, published="hidden_size")
