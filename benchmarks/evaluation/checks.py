@@ -62,7 +62,8 @@ def _of_all(study: Study, rows: Sequence[Result]) -> Iterator[str]:
     """Yield what is wrong between the runs of one text and one length."""
     yield from _unequal_parameters(study, rows)
     yield from _unpaired(study, rows)
-    if len({each["validation_text"] for each in rows}) > 1:
+    judged_by = {(each["text"], each["validation_text"]) for each in rows}  # hashes of tokens
+    if len(judged_by) > len({text for text, _ in judged_by}):
         yield "they were judged on more than one validation text"
     arithmetic = {(each["settings"].get("precision"), each["arithmetic"]) for each in rows}
     if len(arithmetic) > len({precision for precision, _ in arithmetic}):
