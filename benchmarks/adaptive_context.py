@@ -44,8 +44,9 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.ops.softmax import log_softmax_formula
 from minigrad.programs.decoder import Decoder
 from minigrad.training.folder.record import Record
-from minigrad.training.parallel import Replicas, num_replicas
+from minigrad.training.parallel import Replicas
 from minigrad.training.reporting import metrics
+from minigrad.training.workers import fastest
 from train import forward_backward
 
 TOKENS = 2_048  # of a step
@@ -60,7 +61,7 @@ def costs(size: str, context: int, rounds: int) -> list[dict[str, Any]]:
     documents = corpus.load("python-docs", progress=print).split().train
     row = prepare(documents, tokenizer.train(documents, vocab_size=4_096))
     model = models.build("vidya-v2", size, dropout=0.0, context_length=context)
-    replicas = Replicas(model, num_replicas(model, TOKENS // context, context))
+    replicas = fastest(model, TOKENS // context, context)
     whole = Documents(row, context).batch(seed=0, step=0, batch_size=TOKENS // context)
     contexts = [context >> shift for shift in range(4)]
     batches = {each: whole.cut(each) for each in contexts}

@@ -92,7 +92,7 @@ def serve_minigrad(case: Any, backend: str, precision: str, optimizer: str, **_:
     from minigrad.data.tokens.batches import Batch
     from minigrad.kernels.gemm import backend as products
     from minigrad.random import generator
-    from minigrad.training.parallel import Replicas, num_replicas
+    from minigrad.training.workers import fastest
     from train import forward_backward
 
     case = Case(*case)
@@ -105,7 +105,7 @@ def serve_minigrad(case: Any, backend: str, precision: str, optimizer: str, **_:
         updates = optim.AdamW(model.parameters(), weight_decay=0.1)
     tokens = generator(0, "benchmark").integers(0, model.config.vocab_size, (case.batch, case.length + 1))
     texts = Batch.rectangular(tokens[:, :-1], tokens[:, 1:])
-    replicas = Replicas(model, num_replicas(model, case.batch, case.length))
+    replicas = fastest(model, case.batch, case.length)
 
     def step() -> None:
         replicas.run(forward_backward, texts)

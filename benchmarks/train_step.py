@@ -33,10 +33,11 @@ def measure(size: str, precision: str, optimizer: str, steps: int = 7) -> dict[s
     from minigrad.data.tokens.batches import Batch
     from minigrad.kernels.gemm import backend
     from minigrad.random import generator
-    from minigrad.system import hardware
+    from minigrad.system import forks, hardware
     from minigrad.training.optimizers import flops_per_token, matrices_of
-    from minigrad.training.parallel import Replicas, num_replicas
+    from minigrad.training.parallel import num_replicas
     from minigrad.training.planning import costs
+    from minigrad.training.workers import fastest
     from train import forward_backward
 
     batch_size, context = SHAPES[size]
@@ -48,7 +49,7 @@ def measure(size: str, precision: str, optimizer: str, steps: int = 7) -> dict[s
     tokens = generator(0, "benchmark").integers(0, model.config.vocab_size, (batch_size, context + 1))
     batch = Batch.rectangular(tokens[:, :-1], tokens[:, 1:])
     replicas = num_replicas(model, batch_size, context)
-    learners, seconds = Replicas(model, replicas), []
+    learners, seconds = fastest(model, batch_size, context), []
     for _ in range(steps + 1):
         started = time.perf_counter()
         learners.run(forward_backward, batch)
@@ -67,7 +68,7 @@ def measure(size: str, precision: str, optimizer: str, steps: int = 7) -> dict[s
         ),
         "matmul_share": speed * costs.flops_per_token(model, context) / rates.products,
         "gflops": rates.products / 1e9,
-        "peak_bytes": hardware.peak_memory_bytes(),
+        "peak_bytes": hardware.peak_memory_bytes() + forks.memory_bytes_of_all(),
         "planned_bytes": planned.total - planned.snapshot,  # nothing is saved here
     }
 

@@ -17,6 +17,7 @@ long as all threads have shares. A thread that has none left helps with the loop
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import queue
@@ -37,6 +38,7 @@ _RANGES = 4  # of a share: a slow core holds up the others by at most one range
 
 class _ThreadState(threading.local):
     job: _Job | None = None  # that this thread computes a share of
+    is_alone: bool = False  # whether its loops stay in it
 
 
 _state = _ThreadState()
@@ -180,7 +182,8 @@ def over_rows(loop: Loop, rows: int, work_per_row: int, work_per_range: int = 0)
     `work_per_range` is that of a call whatever its rows are; it decides into how many ranges a share may be cut.
     """
     pool, work = _the_pool(), rows * work_per_row
-    count = min(1 + pool.helpers(_state.job), rows) if work >= _INLINE_BELOW else 1
+    is_shared = work >= _INLINE_BELOW and not _state.is_alone
+    count = min(1 + pool.helpers(_state.job), rows) if is_shared else 1
     if count < 2:
         loop(0, rows)
     else:
@@ -203,7 +206,8 @@ def run_on_all_threads(task: Callable[[int, int], object], work: int) -> None:
     If `work`, in element operations, is too little to share, or this thread computes a share itself, the count is 1.
     Threads of two calls at once could wait for each other for ever, so one call waits until the other has ended.
     """
-    count = 1 if _state.job is not None or work < _INLINE_BELOW else _the_pool().count
+    stays = _state.job is not None or _state.is_alone
+    count = 1 if stays or work < _INLINE_BELOW else _the_pool().count
     if count == 1:
         task(0, 1)
         return
@@ -222,6 +226,16 @@ def run_tasks(task: Callable[[int], object], count: int) -> None:
             task(number)
 
     over_rows(tasks, count, _INLINE_BELOW)
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Let the loops of this thread stay in it inside the block, because other processes use the other processors."""
+    before, _state.is_alone = _state.is_alone, True
+    try:
+        yield
+    finally:
+        _state.is_alone = before
 
 
 hardware.listeners.append(set_threads)

@@ -9,29 +9,34 @@ The products of one thread must still be large beside the weights that it reads 
 `num_replicas` decides. Sequences may have any lengths: each thread gets about equally many rows. What dropout drops is
 a function of the place of a row in the batch of the step, and every target of that batch has the same weight. So the
 update does not depend on the number of parts and of replicas, except for the order in which sums are added.
+
+The replicas of a small model are copies of this process where that is possible: see `minigrad.training.copies`.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from minigrad import nn
 from minigrad.data.tokens.batches import Batch
-from minigrad.distributed.pipeline import Pipeline
 from minigrad.distributed.world import ALONE, World
 from minigrad.kernels import threads
 from minigrad.nn.language_model import LanguageModel
-from minigrad.optim.flat import segments
+from minigrad.optim.flat import Segment, segments
 from minigrad.system import blas, hardware
 from minigrad.training.settings import RunSettings
 from minigrad.typing import Array
 
 ForwardBackward = Callable[[LanguageModel, Batch, Array], float]
 """Adds the gradient of the mean loss of some sequences, times a weight, to a model's gradients; returns the loss."""
+
+Allocate = Callable[[Segment], tuple[Array, Array]]
+"""Returns a flat array for the weights of a segment, and one for their gradients."""
 
 _ROWS_PER_WIDTH = 2  # measured: 10 rows per channel gain 20 to 30%, 4 gain 15%, 1 gains nothing, a sixth loses
 
@@ -57,35 +62,52 @@ def replicas_of(settings: RunSettings, model: LanguageModel, world: World) -> in
     return 1 if divides_layers(settings, world) else num_replicas(model, batch, settings.context)
 
 
-def workers_of(settings: RunSettings, model: LanguageModel, world: World = ALONE) -> Replicas | Pipeline:
-    """Return the workers of a run in this process."""
-    if divides_layers(settings, world):
-        return Pipeline(model, world, settings.seed, settings.accumulate)
-    return Replicas(model, replicas_of(settings, model, world), settings.seed, world, settings.accumulate)
+def same_weights(segment: Segment) -> tuple[Array, Array]:
+    """Return the weights of a segment, in the same memory, and memory for other gradients."""
+    return segment.data, np.empty_like(segment.gradient)
 
 
-def replica(model: LanguageModel) -> LanguageModel:
-    """Return a model with the same weights, in the same memory, and flat gradients of its own, which count as zero."""
+def replica(model: LanguageModel, allocate: Allocate = same_weights) -> LanguageModel:
+    """Return a model with the same weights, in the same memory, and flat gradients of its own, which count as zero.
+
+    `allocate` may give each segment other memory, for a replica in another process.
+    """
     parameters = model.parameters()
     twins = {id(parameter): copy.copy(parameter) for parameter in parameters}
     for segment in segments(parameters):
-        for parameter, gradient in zip(segment.members, segment.views(np.empty_like(segment.gradient)), strict=True):
-            twins[id(parameter)].bind(parameter.data, gradient)
+        weights, gradients = allocate(segment)
+        of_members = zip(segment.members, segment.views(weights), segment.views(gradients), strict=True)
+        for parameter, values, gradient in of_members:
+            twins[id(parameter)].bind(values, gradient)
             twins[id(parameter)].discard_grad()
     return copy.deepcopy(model, dict(twins))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a replica does in a part of a step: `work` on its share; the gradient counts with `weight`."""
+
+    work: ForwardBackward
+    share: Batch
+    step: int
+    weight: float
 
 
 class Replicas:
     """A model and its replicas, one for each thread, that share the sequences of each of the `parts` of a step."""
 
     def __init__(self, model: LanguageModel, count: int, seed: int = 0, world: World = ALONE, parts: int = 1) -> None:
-        self.models = [model, *(replica(model) for _ in range(count - 1))]
+        self.models = [model, *(self.new_replica(model) for _ in range(count - 1))]
         self.seed, self.world, self.parts = seed, world, parts
         # Found once: to walk through the modules of a small model takes longer than to add up its gradients.
         self._parameters = [model.parameters() for model in self.models]
         self._segments = [segments(parameters) for parameters in self._parameters]
         self._dropouts = [nn.dropouts(model) for model in self.models]
         self._sizes: list[int] = []  # the rows that each replica had in the last batch
+
+    def new_replica(self, model: LanguageModel) -> LanguageModel:
+        """Return one more replica of the model."""
+        return replica(model)
 
     def accumulate(self, work: ForwardBackward, batch: Batch, step: int) -> float:
         """Add up the gradients of a step in this process; return the sum of its losses over all targets."""
@@ -103,24 +125,33 @@ class Replicas:
         The loss is the sum over all targets; the gradient is that of this sum divided by `num_targets`, by default all.
         """
         shares = batch.parts(len(self.models)) or [batch]
-        count = len(shares)
         self._sizes = [len(share.tokens) for share in shares]
         real = [share.num_targets for share in shares]
         total = sum(real) if num_targets is None else num_targets
-        losses = np.zeros(count)
+        tasks = [Task(work, share, step, own / max(total, 1)) for share, own in zip(shares, real, strict=True)]
+        losses = self.compute(tasks)
+        if len(tasks) > 1:
+            self._add_gradients(len(tasks))
+        return float(np.multiply(losses, real).sum())
+
+    def compute(self, tasks: Sequence[Task]) -> list[float]:
+        """Let each replica do its task, in a thread of its own; return the mean losses."""
+        losses = [0.0] * len(tasks)
 
         def work_on(number: int) -> None:
-            model, share = self.models[number], shares[number]
-            nn.set_step(self._dropouts[number], self.seed, step, first_row=share.first_row)
-            with np.errstate(all="ignore"):  # a setting of each thread; the training loop checks that values are finite
-                losses[number] = real[number] * work(model, share, np.array(real[number] / max(total, 1)))
+            losses[number] = self.work_on(number, tasks[number])
 
-        if count == 1:
+        if len(tasks) == 1:
             work_on(0)
         else:
-            threads.run_tasks(work_on, count)
-            self._add_gradients(count)
-        return float(losses.sum())
+            threads.run_tasks(work_on, len(tasks))
+        return losses
+
+    def work_on(self, number: int, task: Task) -> float:
+        """Let a replica do its task in this thread; return the mean loss of its share."""
+        nn.set_step(self._dropouts[number], self.seed, task.step, first_row=task.share.first_row)
+        with np.errstate(all="ignore"):  # a setting of each thread; the training loop checks that values are finite
+            return task.work(self.models[number], task.share, np.array(task.weight))
 
     def _add_gradients(self, count: int) -> None:
         """Add the gradients of the replicas to those of the model, in order, and let the replicas' count as zero."""
@@ -138,9 +169,13 @@ class Replicas:
 
     def measurements(self) -> dict[str, list[float]]:
         """Return what the model measured in the last step, averaged over the tokens."""
-        found = [model.measurements() for model in self.models[: len(self._sizes)]]
+        found = self.each_measured(len(self._sizes))
         every = {name: [each[name] for each in found] for name in found[0]}
         return {name: np.average(each, axis=0, weights=self._sizes).tolist() for name, each in every.items()}
+
+    def each_measured(self, count: int) -> list[dict[str, list[float]]]:
+        """Return what each of the first `count` replicas measured."""
+        return [model.measurements() for model in self.models[:count]]
 
 
 def _add_range(total: Array, gradient: Array, start: int, stop: int) -> None:

@@ -27,8 +27,9 @@ from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import Best, Sample, Totals
 from minigrad.training.folder.run_folder import RunFolder
 from minigrad.training.folder.saving import Arrays, Writer
-from minigrad.training.parallel import Replicas, workers_of
+from minigrad.training.parallel import Replicas
 from minigrad.training.planning.plan import Plan
+from minigrad.training.workers import workers_of
 
 _REPORT_SECONDS = 0.5  # to write the report, and to end the process
 

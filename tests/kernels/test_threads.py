@@ -50,6 +50,17 @@ def test_every_row_is_visited_once(count: int) -> None:
         assert (visits == 1).all()
 
 
+def test_alone_a_thread_shares_nothing() -> None:
+    set_threads(2)
+    seen: list[tuple[int, int]] = []
+    with threads.alone():
+        over_rows(lambda start, stop: seen.append((start, stop)), 100, LARGE)
+        threads.run_on_all_threads(lambda number, count: seen.append((number, count)), LARGE)
+    assert seen == [(0, 100), (0, 1)]
+    over_rows(lambda start, stop: seen.append((start, stop)), 100, LARGE)
+    assert len(seen) > 3
+
+
 def test_work_is_shared_when_there_is_much_and_stays_when_there_is_little() -> None:
     set_threads(2)
     names: list[str] = []

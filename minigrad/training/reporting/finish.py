@@ -13,7 +13,7 @@ from typing import NamedTuple
 from minigrad.distributed.world import ALONE, World, mpiexec
 from minigrad.evaluate import rivals
 from minigrad.experts import load
-from minigrad.system import hardware
+from minigrad.system import forks, hardware
 from minigrad.system.terminal import command, phase, say
 from minigrad.system.units import format_bytes, format_seconds
 from minigrad.training.budget import write_decay
@@ -59,7 +59,7 @@ def finish(run: Run) -> TrainResult | None:
     for found in findings:
         folder.record.result |= found.figures
     folder.write()
-    memory = hardware.peak_memory_bytes()
+    memory = hardware.peak_memory_bytes() + forks.memory_bytes_of_all()
     path = one_run.write_report(
         folder.path,
         record=folder.record,

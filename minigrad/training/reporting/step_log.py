@@ -11,7 +11,7 @@ from typing import Any, Self, TextIO
 import numpy as np
 
 from minigrad.evaluate.losses import Score
-from minigrad.system import hardware
+from minigrad.system import forks, hardware
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.system.terminal import close_output, fold_blank_lines, printable, say
 from minigrad.system.units import format_seconds
@@ -151,7 +151,7 @@ class StepLog:
             gradient_norm=gradient_norm,
             seconds=run.seconds(),
             tokens_per_second=new_tokens / max(run.pace.seconds_of_steps - self._logged, 1e-9),
-            memory_bytes=hardware.memory_bytes(),
+            memory_bytes=hardware.memory_bytes() + forks.memory_bytes_of_all(),
             **({f"val_{name}": getattr(score, name) for name in VALIDATION} if score else {}),
             **{name: values.pop(name) for name in FIELDS & values.keys()},
             of_family=values,
