@@ -14,13 +14,12 @@ import pytest
 from minigrad import nn
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.batches import Batch
-from minigrad.distributed.world import ALONE, World
 from minigrad.errors import RunError
 from minigrad.kernels import threads
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
 from minigrad.system import forks, hardware, processors
-from minigrad.training.copies import Copies, pay, shared_array
+from minigrad.training.copies import Copies, shared_array
 from minigrad.training.parallel import Replicas
 from minigrad.training.reporting import metrics
 from minigrad.typing import Array
@@ -187,15 +186,3 @@ def test_a_run_counts_the_memory_of_its_copies(monkeypatch: pytest.MonkeyPatch, 
     with small_runs.quick_runs():
         small_runs.run(text, tmp_path / "run", threads=2, batch=8, steps=2)
     assert metrics.read(tmp_path / "run")[-1]["memory_bytes"] > 10**15
-
-
-def test_copies_pay_for_small_models_of_a_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, many = build("vidya-v2"), World()
-    many.size = 2
-    assert pay(model, ALONE)
-    assert not pay(model, many)
-    monkeypatch.setattr(LanguageModel, "num_parameters", lambda _: 8_000_001)
-    assert not pay(model, ALONE)
-    monkeypatch.undo()
-    monkeypatch.setattr(forks, "ARE_POSSIBLE", False)
-    assert not pay(model, ALONE)

@@ -14,10 +14,12 @@ import pytest
 import train as train_program
 from minigrad import nn
 from minigrad.data.tokens.batches import Batch
+from minigrad.distributed.world import ALONE, World
 from minigrad.kernels import threads
+from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
-from minigrad.system import blas, hardware, processors
-from minigrad.training.parallel import Replicas, num_replicas, replica
+from minigrad.system import blas, forks, hardware, processors
+from minigrad.training.parallel import Replicas, copies_pay, num_replicas, replica
 from minigrad.training.reporting import metrics
 from minigrad.training.run import Run
 from tests import small_runs
@@ -110,6 +112,19 @@ def test_the_number_of_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(hardware, "threads", lambda: 1)
     assert num_replicas(model, 2, 2 * width) == 1
+
+
+def test_copies_pay_for_small_models_of_a_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, many = build("vidya-v2"), World()
+    many.size = 2
+    monkeypatch.setattr(forks, "ARE_POSSIBLE", True)
+    assert copies_pay(model, ALONE)
+    assert not copies_pay(model, many)
+    with monkeypatch.context() as patch:
+        patch.setattr(LanguageModel, "num_parameters", lambda _: 8_000_001)
+        assert not copies_pay(model, ALONE)
+    monkeypatch.setattr(forks, "ARE_POSSIBLE", False)
+    assert not copies_pay(model, ALONE)
 
 
 def test_a_step_does_not_search_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Embedding
 from minigrad.ops.cross_entropy import logit_chunks
 from minigrad.training import optimizers
-from minigrad.training.parallel import divides_layers, replicas_of
+from minigrad.training.parallel import divides_layers, has_copies, replicas_of
 from minigrad.training.settings import RunSettings
 
 # Time outside matrix products (norms, activation functions, additions, attention's exponentials, dispatch) for a token,
@@ -90,6 +90,10 @@ COMPILING = 250_000_000
 """Additional bytes that compiling the kernels takes, in the first run on a machine (measured: 250 MB)."""
 
 
+_COPY = 75_000_000
+"""Bytes of Python's objects and of buffers that a copy of the process has for itself (measured with nano and micro)."""
+
+
 @dataclass(frozen=True)
 class Memory:
     """The memory of a training run in bytes."""
@@ -97,7 +101,7 @@ class Memory:
     state: int  # weights, gradients and AdamW's two moments, or what the optimizer keeps instead
     activations: int
     program: int = 215_000_000  # Python, NumPy, Numba, the compiled kernels, and what `of_text` adds
-    snapshot: int = 0  # the copy from which checkpoints are written while training goes on
+    snapshot: int = 0  # from which checkpoints are written while training goes on
 
     @property
     def total(self) -> int:
@@ -107,6 +111,10 @@ class Memory:
     def with_optimizer(self, more: int, snapshot: int) -> Memory:
         """Return the memory if the optimizer keeps `more` bytes beyond AdamW's, and with a copy for checkpoints."""
         return dataclasses.replace(self, state=self.state + more, snapshot=snapshot)
+
+    def with_copies(self, count: int) -> Memory:
+        """Return the memory with copies of the process, whose pages become their own once one of them writes."""
+        return dataclasses.replace(self, program=self.program + count * _COPY)
 
     def for_stage(self, elsewhere: int) -> Memory:
         """Return the memory of a stage of a pipeline: other stages keep gradients and moments of `elsewhere` bytes."""
@@ -160,16 +168,18 @@ def memory(
 
 def memory_of_run(settings: RunSettings, model: LanguageModel, world: World, teacher: LanguageModel | None) -> Memory:
     """Estimate the memory of a run in each of its processes, without its text."""
-    in_stages = divides_layers(settings, world)
+    in_stages, replicas = divides_layers(settings, world), replicas_of(settings, model, world)
     needed = memory(
         model,
         -(-settings.batch // world.size) * (settings.accumulate if in_stages else 1),
         settings.context,
         itemsize=settings.itemsize,
         recomputed=settings.checkpointing,
-        replicas=replicas_of(settings, model, world),
+        replicas=replicas,
         processes=1 if in_stages else world.size,
     )
+    if has_copies(settings, model, world):
+        needed = needed.with_copies(replicas - 1)
     if in_stages:
         needed = needed.for_stage(settings.itemsize * (model.num_parameters() - largest_stage(model, world.size)))
     needed = needed.with_optimizer(*optimizers.bytes_kept(model, settings, world))

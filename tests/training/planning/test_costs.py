@@ -7,9 +7,12 @@ import pytest
 
 import models
 from minigrad.adapters import adapt, adapt_tokens
+from minigrad.distributed.world import ALONE
 from minigrad.optim import AdamW
+from minigrad.system import blas, forks, hardware
 from minigrad.training import optimizers
 from minigrad.training.planning import costs
+from minigrad.training.settings import RunSettings
 
 NANO = models.skeleton("vidya-v2", "nano")
 
@@ -41,6 +44,18 @@ def test_a_replica_needs_a_gradient_of_its_own():
     one, three = (costs.memory(NANO, 6, 64, replicas=replicas) for replicas in (1, 3))
     assert three.state - one.state == 2 * 4 * NANO.num_parameters()
     assert three.activations - one.activations == 2 * 4_096 * 96 * 4  # of the head's matrix, in each thread
+
+
+def test_a_copy_of_the_process_needs_pages_of_its_own(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(hardware, "threads", lambda: 3)
+    monkeypatch.setattr(blas, "can_use_one_thread", lambda: True)
+    every = dict.fromkeys(("log_every", "eval_every", "save_every", "sample_every"), 1)
+    settings = RunSettings(batch=6, context=256, lr=0.1, warmup=0, optimizer="adamw", threads=3, **every)
+    needed = []
+    for are_possible in (False, True):
+        monkeypatch.setattr(forks, "ARE_POSSIBLE", are_possible)
+        needed.append(costs.memory_of_run(settings, NANO, ALONE, None))
+    assert needed[1].total - needed[0].total == 2 * 75_000_000
 
 
 def test_a_stage_has_gradients_and_moments_of_its_own_layers():
