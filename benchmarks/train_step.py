@@ -35,7 +35,7 @@ def measure(size: str, precision: str, optimizer: str, steps: int = 7) -> dict[s
     from minigrad.random import generator
     from minigrad.system import forks, hardware
     from minigrad.training.optimizers import flops_per_token, matrices_of
-    from minigrad.training.parallel import num_replicas
+    from minigrad.training.parallel import copies_pay, num_replicas
     from minigrad.training.planning import costs
     from minigrad.training.workers import fastest
     from train import forward_backward
@@ -58,6 +58,7 @@ def measure(size: str, precision: str, optimizer: str, steps: int = 7) -> dict[s
         seconds.append(time.perf_counter() - started)
     speed = batch_size * context / statistics.median(seconds[1:])  # the first step may compile
     planned = costs.memory(model, batch_size, context, replicas=replicas)
+    planned = planned.with_copies(replicas - 1) if copies_pay(model) else planned
     return {
         "size": size,
         "precision": precision,
