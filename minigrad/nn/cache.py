@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from minigrad.autograd.graph import Node, is_recording
 from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
-from minigrad.errors import GraphError, InputError
+from minigrad.errors import GraphError, InputError, ShapeError
 from minigrad.kernels.decoding.kept import Kept, empty_rows, keep_rows, widened_texts
 from minigrad.typing import Array
 
@@ -108,7 +108,8 @@ class KeyValueCache(Cache):
     ) -> None:
         super().__init__(batch_size, max_length)
         self.key_shift, self.format, self.dtype = key_shift, "float32", np.dtype(dtype)
-        shape = (num_layers, batch_size, max_length, num_kv_heads, head_dim)
+        self.heads = num_kv_heads, head_dim
+        shape = (num_layers, batch_size, max_length, *self.heads)
         self.keys, self.values = np.zeros(shape, dtype), np.zeros(shape, dtype)
         self.far_keys, self.far_values = self.keys[:, :, :0], self.values[:, :, :0]
         self.sums = np.zeros((0, 0, 0))
@@ -149,8 +150,9 @@ class KeyValueCache(Cache):
         Shapes: k and v (rows, G, D), sequence s in the rows ``offsets[s]:offsets[s + 1]``; keys and values (batch *
         max_length, G, D), views of the cache, whose gradient is refused; key_ranges (batch, 2): the rows
         ``key_ranges[s, 0]:key_ranges[s, 1]`` are those of sequence s. Call `check_capacity` before the first layer and
-        `advance` after the last.
+        `advance` after the last. Raises ShapeError for keys or values of other heads than those of the cache.
         """
+        self.check_heads(k.shape, v.shape)
         counts, stored = np.diff(offsets), self.stored(layer)
         sequences = np.repeat(np.arange(self.batch_size), counts)
         places = np.arange(len(k)) + np.repeat(stored - offsets[:-1], counts)
@@ -161,6 +163,16 @@ class KeyValueCache(Cache):
             keep_rows(new.data, Kept.of(memory), numbers, those)
         keys, values = (self.rows(layer, memory, offsets) for memory in (self.keys, self.values))
         return refuse_gradient(Tensor(keys), k), refuse_gradient(Tensor(values), v), self.ranges(layer, offsets)
+
+    def check_heads(self, *shapes: tuple[int, ...]) -> None:
+        """Raise ShapeError unless keys and values of these shapes (rows, G, D) have the heads of this cache."""
+        for shape in shapes:
+            if shape[1:] != self.heads:
+                raise ShapeError(
+                    f"the cache holds keys and values of {self.heads[0]} heads of {self.heads[1]} channels, but a layer "
+                    f"computed the shape {shape}; override new_cache of the model, or num_kv_heads and head_dim of its "
+                    "config"
+                )
 
     def rows(self, layer: int, memory: Array, offsets: Array) -> Array:
         """Return the keys or the values of a layer, (rows, G, D), in which `ranges` are those of each sequence."""

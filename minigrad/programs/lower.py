@@ -155,6 +155,7 @@ def _append(
     is_one_token = np.array_equal(offsets, np.arange(trace.rows + 1))
     if cache is not trace.cache or not is_one_token or len(k.spans) != 1 or len(v.spans) != 1:
         raise UntraceableError("a step stores one key and one value in the cache of the pass")
+    cache.check_heads(k.shape, v.shape)
     trace.agree("number of heads of keys", k.shape[1])
     trace.agree("size of heads", k.shape[2])
     trace.instructions.append(Instruction(codes.STORE, k.spans, v.spans[0], layer=layer, adds=int(cache.key_shift)))

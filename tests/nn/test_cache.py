@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minigrad import GraphError, InputError, Tensor, no_grad
+from minigrad import GraphError, InputError, ShapeError, Tensor, no_grad
 from minigrad.nn import Cache, KeyValueCache
 
 
@@ -44,6 +44,14 @@ def test_a_batch_of_another_size_and_too_many_tokens_are_refused() -> None:
         message = f"batch_size and max_length of at least 1, not {batch_size} and {max_length}"
         with pytest.raises(InputError, match=message):
             KeyValueCache(1, batch_size, max_length, 1, 2)
+
+
+@pytest.mark.parametrize(("keys", "values"), [((3, 2, 2), (3, 1, 2)), ((3, 1, 2), (3, 1, 4)), ((3, 1), (3, 1, 2))])
+def test_keys_and_values_of_other_heads_are_refused(keys: tuple[int, ...], values: tuple[int, ...]) -> None:
+    cache = KeyValueCache(1, 1, 4, 1, 2)
+    given = (Tensor(np.ones(shape, np.float32)) for shape in (keys, values))
+    with pytest.raises(ShapeError, match=r"of 1 heads of 2 channels, but a layer computed the shape \(3, .*new_cache"):
+        cache.append(0, *given, np.array([0, 3]))
 
 
 def test_a_cache_without_arrays_is_refused_by_name() -> None:

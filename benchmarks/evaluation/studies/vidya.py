@@ -28,3 +28,9 @@ class Vidya(VidyaV1):
             )
             if self.has_gate:
                 layer.mlp = nn.SwiGLUFeedForward(config.width, config.feed_forward, std=std, out_std=out_std)
+
+    def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> nn.KeyValueCache:
+        """Return an empty cache with the heads that keys and values have."""
+        config, length = self.config, max_length or self.config.context_length
+        shape = config.num_layers, batch_size, length, config.num_heads // self.groups, config.head_dim
+        return nn.KeyValueCache(*shape, self.head().dtype, key_shift=self.shifts_keys)
