@@ -169,9 +169,9 @@ class KeyValueCache(Cache):
         for shape in shapes:
             if shape[1:] != self.heads:
                 raise ShapeError(
-                    f"the cache holds keys and values of {self.heads[0]} heads of {self.heads[1]} channels, but a layer "
-                    f"computed the shape {shape}; override new_cache of the model, or num_kv_heads and head_dim of its "
-                    "config"
+                    f"the cache holds keys and values of {self.heads[0]} heads of {self.heads[1]} channels, but a "
+                    f"layer computed the shape {shape}; override new_cache of the model, or num_kv_heads and head_dim "
+                    "of its config"
                 )
 
     def rows(self, layer: int, memory: Array, offsets: Array) -> Array:
