@@ -66,6 +66,7 @@ CONTESTANTS: dict[str, tuple[str, dict[str, str]]] = {
     "torch": ("torch", {}),
     "torch compile": ("torch", {"compile": "yes"}),
     "torch bfloat16": ("torch", {"precision": "bfloat16"}),
+    "torch compile bfloat16": ("torch", {"compile": "yes", "precision": "bfloat16"}),
 }
 
 
@@ -92,6 +93,7 @@ def serve_minigrad(case: Any, backend: str, precision: str, optimizer: str, **_:
     from minigrad.data.tokens.batches import Batch
     from minigrad.kernels.gemm import backend as products
     from minigrad.random import generator
+    from minigrad.system import forks
     from minigrad.training.workers import fastest
     from train import forward_backward
 
@@ -112,7 +114,7 @@ def serve_minigrad(case: Any, backend: str, precision: str, optimizer: str, **_:
         updates.step(1e-3, max_norm=1.0)
         updates.zero_grad()
 
-    serve({"step": step})
+    serve({"step": step}, forks.memory_bytes_of_all)
 
 
 def serve_torch(

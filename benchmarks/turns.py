@@ -64,8 +64,10 @@ class Contestant:
         self.process.wait()
 
 
-def serve(work: dict[str, Callable[[], object]]) -> None:
+def serve(work: dict[str, Callable[[], object]], more_bytes: Callable[[], int] = lambda: 0) -> None:
     """Do the piece of work that each line on standard input names; answer with its seconds and the peak memory.
+
+    `more_bytes` returns the memory of other processes that do a part of it.
 
     A piece that times only a part of itself returns the seconds of that part.
     """
@@ -74,7 +76,7 @@ def serve(work: dict[str, Callable[[], object]]) -> None:
         start = time.perf_counter()
         own = piece()
         taken = own if isinstance(own, float) else time.perf_counter() - start
-        print(json.dumps({"seconds": taken, "peak_bytes": peak_bytes()}), flush=True)
+        print(json.dumps({"seconds": taken, "peak_bytes": peak_bytes() + more_bytes()}), flush=True)
 
 
 def peak_bytes() -> int:
