@@ -23,7 +23,9 @@ from minigrad.errors import RunError
 from minigrad.system import hardware
 from minigrad.system.files import reason
 
-ARE_POSSIBLE = sys.platform == "linux"
+_OPEN = Path("/proc/self/fd")  # an entry for each open file of this process
+
+ARE_POSSIBLE = sys.platform == "linux" and _OPEN.exists()
 """Whether a process may be copied. Windows cannot, and Apple's libraries fail in a copy."""
 
 
@@ -108,8 +110,10 @@ def _answer_until_let_go(questions: connection.Connection, answer: Callable[[Any
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         # What else is open belongs to the parent: its locks, and its ends of all connections, which must end with it.
-        os.closerange(3, questions.fileno())
-        os.closerange(questions.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
+        for number in [int(path.name) for path in _OPEN.iterdir()]:
+            if number > 2 and number != questions.fileno():
+                with contextlib.suppress(OSError):  # that of the listing itself
+                    os.close(number)
         hardware.prepare(1)
         while True:
             question = questions.recv()
