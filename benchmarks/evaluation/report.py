@@ -352,10 +352,12 @@ def make(config: ReportConfig) -> None:
         raise InputError(f"{study.path} has no rounds: leave out --round")
     place = Path("searches", study.path.stem, f"round-{number}") if number else Path("studies", study.path.stem)
     folder = Path(config.runs or "runs" / place)
-    if not (config.table or folder.is_dir()):
-        program = "search.py" if number else "evaluation/run.py"
-        raise InputError(f"there are no runs in {folder}; make them with benchmarks/{program} {config.study}")
     results = read_table(Path(config.table), study) if config.table else read(study, folder)
+    if not (results.finished or results.failed):
+        program = "search.py" if number else "evaluation/run.py"
+        raise InputError(
+            f"no run in {config.table or folder} has ended; make them with benchmarks/{program} {config.study}"
+        )
     if number:
         study = study.in_round(number - 1, {each["job"]["arm"] for each in results.finished})
     if config.table:

@@ -87,6 +87,15 @@ def test_a_report_has_all_parts_and_says_when_runs_are_missing(tmp_path: Path) -
     assert "32 runs, about 1 hours of one core" in plan(made)
 
 
+def test_a_folder_without_runs_is_refused_and_no_table_written(tmp_path: Path) -> None:
+    made, empty, table = study(tmp_path), tmp_path / "empty", tmp_path / "table.json.gz"
+    empty.mkdir()
+    for folder in (empty, tmp_path / "nowhere"):
+        with pytest.raises(InputError, match=f"no run in {folder} has ended; make them with benchmarks/evaluation/run"):
+            report.make(report.ReportConfig(study=str(made.path), runs=str(folder), pack=str(table)))
+    assert not table.exists()
+
+
 def test_a_compressed_table_gives_the_same_report(tmp_path: Path) -> None:
     made = study(tmp_path)
     found = Results(results(made), [(Job("equal", 9, "python-docs", "tokens", 1_000_000, None), "it diverged")])
