@@ -69,8 +69,8 @@ class Fork:
             answer, error = self._connection.recv()
         except (EOFError, ConnectionResetError):
             raise RunError(
-                f"a copy of this process, which computed a share of each step, has ended ({self._end()}); with "
-                "--threads 1 there is none, and less memory is needed"
+                f"a copy of this process, which computed a share of each step, has ended ({self._end()}). --resume "
+                "continues from the last checkpoint. If memory ran out: a run with --threads 1 makes no copies"
             ) from None
         if error is not None:
             raise error

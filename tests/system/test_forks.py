@@ -114,7 +114,7 @@ def test_a_copy_that_was_killed_is_named_with_the_way_out(asked_before: bool) ->
     if not asked_before:
         time.sleep(0.05)
         copy.ask(60)
-    with pytest.raises(RunError, match=r"has ended \(signal 9\); with --threads 1 there is none"):
+    with pytest.raises(RunError, match=r"has ended \(signal 9\)\. --resume continues .* --threads 1"):
         copy.answer()
 
 
