@@ -110,10 +110,10 @@ def _answer_until_let_go(questions: connection.Connection, answer: Callable[[Any
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         # What else is open belongs to the parent: its locks, and its ends of all connections, which must end with it.
-        for number in [int(path.name) for path in _OPEN.iterdir()]:
-            if number > 2 and number != questions.fileno():
+        for descriptor in [int(path.name) for path in _OPEN.iterdir()]:
+            if descriptor > 2 and descriptor != questions.fileno():
                 with contextlib.suppress(OSError):  # that of the listing itself
-                    os.close(number)
+                    os.close(descriptor)
         hardware.prepare(1)
         while True:
             question = questions.recv()
