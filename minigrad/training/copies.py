@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import mmap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -36,7 +37,6 @@ class Copies(Replicas):
         self._weights: dict[int, tuple[Array, Array]] = {}  # by address: those of the model, and those of all replicas
         super().__init__(model, count, seed, world, parts)
         self._copies: list[forks.Fork] = []
-        self._measured: list[dict[str, list[float]]] = []
 
     def new_replica(self, model: LanguageModel) -> LanguageModel:
         """Return one more replica; its memory is common to all processes, and its weights to all replicas."""
@@ -70,24 +70,31 @@ class Copies(Replicas):
         for each, task in asked:
             each.ask(task)
         with threads.alone():
-            losses, self._measured = [self.work_on(0, tasks[0])], [self.models[0].measurements()]
+            losses = [self.work_on(0, tasks[0])]
         for (each, _), parameters in zip(asked, self._parameters[1:], strict=False):
-            loss, having, measured = each.answer()
+            loss, having = each.answer()
             for parameter, has_gradient in zip(parameters, having, strict=True):
                 if has_gradient:
                     parameter.grad = gradient_array(parameter)  # the copy has written it
             losses.append(loss)
-            self._measured.append(measured)
         return losses
 
-    def _answer(self, number: int, task: Task) -> tuple[float, list[bool], dict[str, list[float]]]:
-        """Do the task of a replica, in its process; return the loss, which parameters have gradients, and measures."""
+    def _answer(self, number: int, task: Task | None) -> Any:
+        """Do the task of a replica, in its process; return the loss, and which parameters have gradients.
+
+        Without a task, return what the model measured in the last one.
+        """
+        if task is None:
+            return self.models[number].measurements()
         parameters = self._parameters[number]
         for parameter in parameters:
             parameter.discard_grad()
         loss = self.work_on(number, task)
-        return loss, [parameter.has_gradient for parameter in parameters], self.models[number].measurements()
+        return loss, [parameter.has_gradient for parameter in parameters]
 
     def each_measured(self, count: int) -> list[dict[str, list[float]]]:
         """Return what each of the first `count` replicas measured."""
-        return self._measured if count > 1 else super().each_measured(count)
+        asked = self._copies[: count - 1]
+        for each in asked:
+            each.ask(None)
+        return [self.models[0].measurements(), *(each.answer() for each in asked)]

@@ -206,5 +206,5 @@ def test_the_memory_of_copies_is_what_they_have_beside_this_process() -> None:
         before = copy.memory_bytes()
         said(copy, 4_000_000)
         assert copy.memory_bytes() - before == pytest.approx(32e6, rel=0.1)
-        assert forks.memory_bytes_of_all() == pytest.approx(copy.memory_bytes(), rel=0.1)
+        assert forks.memory_bytes_of_all() > 32e6  # of this one and of any others
     assert copy.memory_bytes() == 0  # it has ended

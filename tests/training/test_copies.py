@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ from minigrad import nn
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.batches import Batch
 from minigrad.errors import RunError
-from minigrad.kernels import threads
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
-from minigrad.system import forks, hardware, processors
+from minigrad.system import forks, processors
 from minigrad.training.copies import Copies, shared_array
 from minigrad.training.parallel import Replicas
 from minigrad.training.reporting import metrics
@@ -30,16 +28,9 @@ from train import forward_backward
 if not forks.ARE_POSSIBLE:
     pytest.skip("this system cannot copy a process", allow_module_level=True)
 
+pytestmark = pytest.mark.usefixtures("two_threads")
 every_family = pytest.mark.parametrize("family", TINY)
 BOTH = Replicas, Copies
-
-
-@pytest.fixture(autouse=True)
-def _two_threads() -> Iterator[None]:
-    count = hardware.threads()
-    threads.set_threads(2)
-    yield
-    threads.set_threads(count)
 
 
 def texts(seed: int, lengths: list[int]) -> Batch:
@@ -97,6 +88,17 @@ def test_only_a_shared_array_stays_common_to_copies() -> None:
     copy.answer()
     assert common.tolist() == [6, 6, 6]
     assert shared_array(0, "float32").shape == (0,)
+
+
+def test_a_step_does_not_search_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[nn.Module] = []
+    learners, find = Copies(build("gpt2", dropout=0.5), 2), nn.Module.named_modules
+    monkeypatch.setattr(nn.Module, "named_modules", lambda self, prefix="": searched.append(self) or find(self, prefix))
+    learners.run(forward_backward, texts(0, [4, 4]))
+    assert not searched
+    learners.measurements()
+    assert searched[0] is learners.models[0]
+    assert learners.models[1] not in searched  # its twin in the other process was searched
 
 
 def without_norm(learner: LanguageModel, batch: Batch, weight: Array) -> float:

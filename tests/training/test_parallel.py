@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,15 +25,8 @@ from tests import small_runs
 from tests.models.tiny import TINY, VOCAB, build
 from train import forward_backward, train
 
+pytestmark = pytest.mark.usefixtures("two_threads")
 every_family = pytest.mark.parametrize("family", TINY)
-
-
-@pytest.fixture(autouse=True)
-def _two_threads() -> Iterator[None]:
-    count = hardware.threads()
-    threads.set_threads(2)
-    yield
-    threads.set_threads(count)
 
 
 def texts(seed: int, batch: int, length: int) -> Batch:

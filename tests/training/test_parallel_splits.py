@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,25 +12,16 @@ from hypothesis import strategies as st
 from minigrad import nn
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.batches import Batch
-from minigrad.kernels import threads
-from minigrad.system import hardware
 from minigrad.training.parallel import Replicas
 from tests.models.tiny import TINY, VOCAB, build
 from train import forward_backward
 
+pytestmark = pytest.mark.usefixtures("two_threads")
 every_family = pytest.mark.parametrize("family", TINY)
 
 # Merging takes the discrete choice of neighbours whose cosine exceeds a threshold: at 0 it merges often.
 MERGING: dict[str, dict[str, Any]] = {family: {} for family in TINY}
 MERGING["wiola"] = {"atm": "avg_causal", "atm_threshold": 0.0}
-
-
-@pytest.fixture(autouse=True)
-def _two_threads() -> Iterator[None]:
-    count = hardware.threads()
-    threads.set_threads(2)
-    yield
-    threads.set_threads(count)
 
 
 def packed(seed: int, lengths: list[int], ignored: float = 0.0) -> Batch:

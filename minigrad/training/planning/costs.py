@@ -89,7 +89,6 @@ def tokens_per_second(model: LanguageModel, context: float, rates: Rates, update
 COMPILING = 250_000_000
 """Additional bytes that compiling the kernels takes, in the first run on a machine (measured: 250 MB)."""
 
-
 _COPY = 75_000_000
 """Bytes of Python's objects and of buffers that a copy of the process has for itself (measured with nano and micro)."""
 
@@ -101,7 +100,7 @@ class Memory:
     state: int  # weights, gradients and AdamW's two moments, or what the optimizer keeps instead
     activations: int
     program: int = 215_000_000  # Python, NumPy, Numba, the compiled kernels, and what `of_text` adds
-    snapshot: int = 0  # from which checkpoints are written while training goes on
+    snapshot: int = 0  # the copy from which checkpoints are written while training goes on
 
     @property
     def total(self) -> int:
