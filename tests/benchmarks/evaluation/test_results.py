@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.evaluation.intervals import holm
 from benchmarks.evaluation.report import compare
-from benchmarks.evaluation.results import nats, read_table
+from benchmarks.evaluation.results import nats, read_table, score
 from benchmarks.evaluation.study import Study
 from docs.measurements.records import read
 from tests.source_files import ROOT
@@ -44,6 +44,8 @@ def test_the_record_of_a_study_is_what_its_table_gives(table: Path) -> None:
         }
         parts = ("nats, repeated pairs", "nats, other tokens")
         wanted |= dict(zip(parts, np.mean([nats(run, study.judged[0]) for run in runs], axis=0), strict=True))
+        for length in study.judged[1:]:
+            wanted[f"bits per byte, {length}"] = np.mean([score(run, length) for run in runs])
         for column in record.columns:
             printed = record.values(each.arm.name)[record.columns.index(column)]
             if column == "95% interval":
