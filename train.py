@@ -100,7 +100,7 @@ def train_loop(run: Run) -> None:
             score = evaluate(run, everything=run.is_finished) if run.is_due(settings.eval_every) else None
             if score or run.step == 1 or run.is_due(settings.log_every):
                 log.write(learning_rate, norm, score)
-            if run.is_due(settings.sample_every):
+            if run.model.can_generate and run.is_due(settings.sample_every):
                 log.show_sample(write_sample(run))
             stop = log.stop_code()
             write_what_is_due(run, stops=bool(stop))  # a checkpoint, while training goes on

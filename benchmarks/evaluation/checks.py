@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmarks.evaluation.study import Study
 from minigrad.errors import InputError
+from minigrad.training.planning.choices import warmup_steps
 
 Result = dict[str, Any]
 """What a finished run leaves: see `one_run.make`."""
@@ -46,7 +47,10 @@ def _of_one(study: Study, result: Result) -> Iterator[str]:
     job, used = result["job"], result["settings"]
     if used.get("seed", 0) != job["seed"]:
         yield f"{_called(result)} was trained with the seed {used.get('seed', 0)}"
-    for name, value in study.given(study.named(job["arm"])).items():
+    given = study.given(study.named(job["arm"]))
+    if (warmup := given.get("warmup")) is not None:
+        given["warmup"] = warmup_steps(warmup, result["steps"])
+    for name, value in given.items():
         if value != "auto" and used.get(name, value) != value:
             yield f"{_called(result)} was trained with {name} {used[name]}, and its flags say {value}"
     if job["rate"] is not None and used["lr"] != job["rate"]:

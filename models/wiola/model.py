@@ -77,6 +77,7 @@ class Wiola(LanguageModel):
 
     def __init__(self, config: WiolaConfig) -> None:
         self.config: WiolaConfig = config
+        self.can_generate = config.gcla_summary != "paper"
         self.model = WiolaBackbone(config)
         self.lm_head = None if config.tied_head else nn.Head(config.width, config.vocab_size, std=config.init_std)
         self._angles = SpiralAngles(
@@ -105,10 +106,6 @@ class Wiola(LanguageModel):
     def _summary(self, x: Tensor, layout: Layout, cache: WiolaCache | None, layer: int) -> Tensor:
         """Return for each row the mean of a layer's output over its sequence up to that row (eq. 20, made causal)."""
         if cache is not None:
-            if self.config.gcla_summary == "paper":
-                raise InputError(
-                    'gcla_summary="paper" needs the whole sequence at once, so it cannot generate; use "prefix"'
-                )
             return cache.means(layer, x, layout.offsets)
         means = ops.prefix_mean(x, offsets=layout.offsets)
         if self.config.gcla_summary == "paper":
@@ -121,7 +118,12 @@ class Wiola(LanguageModel):
         return self.model.embed_tokens
 
     def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> Cache:
-        """Return an empty cache for `batch_size` sequences of up to `max_length` tokens (by default the context)."""
+        """Return an empty cache for `batch_size` sequences of up to `max_length` tokens (by default the context).
+
+        Raises InputError with the summaries of the paper.
+        """
+        if not self.can_generate:
+            raise InputError('gcla_summary="paper" needs the whole text at once, so it cannot generate; use "prefix"')
         length = self.config.context_length if max_length is None else max_length
         return WiolaCache(self.config, batch_size, length, self.head().dtype).in_format(self.cache_format)
 

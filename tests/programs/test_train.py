@@ -99,6 +99,13 @@ def test_a_comparison_with_xz_for_which_there_is_no_time_says_so(capsys, text, t
     assert "no figure of xz: it would have taken" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
+def test_a_model_that_cannot_generate_is_trained_without_samples(capsys, text, tmp_path):
+    run(text, tmp_path / "run", model="wiola", steps=2, sample_every=1, set="gcla_summary=paper")
+    said = capsys.readouterr().out
+    assert "bits per byte" in said
+    assert "generate.py" not in said
+
+
 def test_a_text_shorter_than_the_context_is_read_several_times_in_a_step(capsys, tmp_path):
     (tmp_path / "short.txt").write_text("to be or not to be, that is the question\n", encoding="utf-8")
     result = run(tmp_path / "short.txt", tmp_path / "run", steps=3, context=64, vocab=261)

@@ -101,9 +101,14 @@ def choose_settings(
     }
     given: dict[str, Any] = {field.name: getattr(asked, field.name) for field in dataclasses.fields(asked)}
     given |= {"context": context, "batch": batch, "steps": limit_steps}
-    if asked.warmup is not None:  # steps, or a share of them
-        given["warmup"] = max(1, round(asked.warmup * steps)) if 0 < asked.warmup < 1 else int(asked.warmup)
+    if asked.warmup is not None:
+        given["warmup"] = warmup_steps(asked.warmup, steps)
     return RunSettings(**given | {name: value for name, value in chosen.items() if given[name] is None})
+
+
+def warmup_steps(asked: float, steps: int) -> int:
+    """Return the steps of warm-up that were asked for as such, or as a share (below 1) of all steps."""
+    return max(1, round(asked * steps)) if 0 < asked < 1 else int(asked)
 
 
 def choose_shape(settings: RunSettings, model: LanguageModel, tokenizer: Tokenizer) -> dict[str, Any]:

@@ -78,7 +78,8 @@ def finish(run: Run) -> TrainResult | None:
         say(better)
     say(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
     say(f"report   {path}")
-    say(f"write    {command('generate.py', folder.path, *(['--chat'] if settings.is_lesson else []))}")
+    if run.model.can_generate:
+        say(f"write    {command('generate.py', folder.path, *(['--chat'] if settings.is_lesson else []))}")
     say(f"repeat   {repeat}")
     return result
 

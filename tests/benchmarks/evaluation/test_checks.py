@@ -72,6 +72,15 @@ def test_runs_have_the_settings_that_the_flags_of_their_arm_say(tmp_path: Path) 
     assert not list(problems(made, rows))
 
 
+def test_a_warm_up_may_be_given_as_a_share_of_the_steps(tmp_path: Path) -> None:
+    made = study(tmp_path, TEXT.replace('name = "equal"\n', 'name = "equal"\nflags = "--warmup 0.05"\n'))
+    rows = [result(made, arm, 0, steps=400) for arm in ("control", "equal")]
+    rows[1]["settings"]["warmup"] = 20
+    assert not list(problems(made, rows))
+    rows[1]["settings"]["warmup"] = 40
+    assert list(problems(made, rows)) == ["'equal' (seed 0) was trained with warmup 40, and its flags say 20"]
+
+
 def test_runs_of_equal_seconds_are_of_one_machine_and_as_long(tmp_path: Path) -> None:
     made = study(tmp_path, TEXT.replace("tokens = [1_000_000]", "seconds = [100]"))
     rows = results(made)

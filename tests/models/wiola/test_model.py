@@ -42,7 +42,7 @@ def test_the_model_is_its_equations(seed: int, length: int, lookback: int) -> No
 def test_the_papers_summary_cannot_generate() -> None:
     model = build(gcla_summary="paper")
     with pytest.raises(InputError, match="cannot generate"):
-        model(repeated(0, 4), cache=model.new_cache(1, 8))
+        model.new_cache(1, 8)
 
 
 def test_merge_ratios_are_measured_in_merging_layers_only() -> None:
