@@ -7,6 +7,10 @@ masks are written with -inf; `reassoc` allows sums to use all lanes of a vector 
 A function that a kernel calls is inlined (`forceinline`). Otherwise the kernel's object code would hold a copy of its
 own, and a process would call whichever of several copies it compiled or loaded first; they are optimised for different
 callers and differ in the last bits, so results would depend on what the process did before.
+
+Numba compiles and optimises an inlined function by itself too, with all that it calls, before it optimises its caller.
+So the innermost function of a chain of five is optimised five times. One that is `pasted` is not: it becomes a part of
+its caller before anything is compiled.
 """
 
 from __future__ import annotations
@@ -32,12 +36,13 @@ from minigrad.system.hardware import may_use_tiles
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-__all__ = ["KERNELS", "carray", "emits", "exact", "intrinsic", "is_stored", "kernel", "overload", "types"]
+__all__ = ["KERNELS", "carray", "emits", "exact", "intrinsic", "is_stored", "kernel", "overload", "pasted", "types"]
 
 KERNELS: dict[str, Callable[..., object]] = {}
 """Every kernel by room, file and name, such as "rowwise.softmax._softmax_rows"."""
 
 _INLINED: Any = {"forceinline": True, "no_cfunc_wrapper": True}  # and nothing calls a kernel from C
+_PASTED: Any = {"inline": "always", "no_cfunc_wrapper": True}
 _EXACT = {"nsz", "arcp", "contract"}
 _FAST = _EXACT | {"reassoc"}
 _KEPT = 16  # folders of compiled kernels, of the tokenizer's too: those of the versions that were used last
@@ -85,7 +90,15 @@ class Locator(UserProvidedCacheLocator):
 
 def kernel(function: Function) -> Function:
     """Compile a loop, with `reassoc`."""
-    return _compile(function, _FAST)
+    return _compile(function, _FAST, _INLINED)
+
+
+def pasted(function: Function) -> Function:
+    """Make a function a part of the kernel that calls it, before anything is compiled.
+
+    Called in several places, it would be pasted into each.
+    """
+    return _compile(function, _FAST, _PASTED)
 
 
 def exact(function: Function) -> Function:
@@ -93,16 +106,16 @@ def exact(function: Function) -> Function:
 
     The rounding trick of the exponential subtracts the number just added; `reassoc` would cancel the two.
     """
-    return _compile(function, _EXACT)
+    return _compile(function, _EXACT, _INLINED)
 
 
-def _compile(function: Function, flags: set[str]) -> Function:
+def _compile(function: Function, flags: set[str], inlining: Any) -> Function:
     options: Any = numba.config
     before = options.CACHE_DIR, options.CACHE_LOCATOR_CLASSES
     options.CACHE_DIR, options.CACHE_LOCATOR_CLASSES = str(_FOLDER or ""), f"{__name__}.{Locator.__name__}"
     try:
         compiled: Function = numba.njit(
-            function, nogil=True, cache=_FOLDER is not None, error_model="numpy", fastmath=flags, **_INLINED
+            function, nogil=True, cache=_FOLDER is not None, error_model="numpy", fastmath=flags, **inlining
         )
     finally:
         options.CACHE_DIR, options.CACHE_LOCATOR_CLASSES = before

@@ -21,7 +21,7 @@ from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.decoding.kept import Kept, has_second_scale, keep, row_bytes, widened
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
 from minigrad.kernels.gemm.narrow import dot
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import kernel, pasted
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.typing import Array
 
@@ -48,7 +48,7 @@ class Span(NamedTuple):
     stop: int
 
 
-@kernel
+@pasted
 def store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
     """Store the key of each text, the source, and its value, the target, at its position; and means of whole blocks.
 
@@ -69,7 +69,7 @@ def store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -
                 keep_mean_of_block(rows, place, position // block, block, means, memory[text])
 
 
-@kernel
+@pasted
 def keep_mean_of_block(rows: Kept, text: int, number: int, block: int, means: Kept, like: Array) -> None:
     """Keep the mean of a block of a text's rows; `text` counts the texts of all layers."""
     own = widened(rows, text, number * block, (number + 1) * block, (0, rows.heads), like)
@@ -105,7 +105,7 @@ def visible_range(count: int, pattern: Pattern, num_heads: int) -> tuple[int, in
     return means, first, 1 if pattern.entropy >= 0 else min(PARTS, parts)
 
 
-@kernel
+@pasted
 def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
     """Compute the parts of the attention of the queries in the source, by heads, in the pattern of the layer.
 
@@ -124,7 +124,7 @@ def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) 
             attend_in_part(queries, part, step.layer, heads, texts, text, out)
 
 
-@kernel
+@pasted
 def attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: Texts, text: int, out: Array) -> None:
     """Compute one part of the attention of a text's queries (num_heads * size,).
 
@@ -159,7 +159,7 @@ def attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: T
     attend_to_means_and_keys(queries, keys, values, max(pattern.block, 1), heads, out)
 
 
-@kernel
+@pasted
 def attend_to_means_and_keys(
     queries: Array, keys: tuple[Span, Span], values: tuple[Span, Span], block: int, heads: Heads, out: Array
 ) -> None:
@@ -263,7 +263,7 @@ def add_span(weights: Array, column: int, span: Span, following: Span, heads: He
             head += count
 
 
-@kernel
+@pasted
 def attend_to_best(queries: Array, stored: Stored, top_k: int, heads: Heads, own: tuple[int, int], out: Array) -> None:
     """Let each of the heads own[0] to own[1] attend to the `top_k` keys of the highest scores: sparse attention."""
     width, count, scale = queries.size, stored.keys.shape[0], out.dtype.type(1 / math.sqrt(heads.size))
