@@ -8,7 +8,7 @@ A function that a kernel calls is inlined (`forceinline`). Otherwise the kernel'
 own, and a process would call whichever of several copies it compiled or loaded first; they are optimised for different
 callers and differ in the last bits, so results would depend on what the process did before.
 
-Numba compiles and optimises an inlined function by itself too, with all that it calls, before it optimises its caller.
+Numba compiles and optimises an inlined function by itself too, with the functions that it calls, before its caller.
 So the innermost function of a chain of five is optimised five times. One that is `pasted` is not: it becomes a part of
 its caller before anything is compiled.
 """

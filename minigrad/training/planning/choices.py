@@ -107,7 +107,7 @@ def choose_settings(
 
 
 def warmup_steps(asked: float, steps: int) -> int:
-    """Return the steps of warm-up that were asked for as such, or as a share (below 1) of all steps."""
+    """Return the steps of a warm-up that is given in steps, or, below 1, as a share of all steps."""
     return max(1, round(asked * steps)) if 0 < asked < 1 else int(asked)
 
 
