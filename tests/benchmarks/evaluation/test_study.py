@@ -93,6 +93,10 @@ def parameters(study: Study, name: str, monkeypatch: pytest.MonkeyPatch) -> int:
     return models.for_training(config.model, config.size, **fields).num_parameters()
 
 
+TWO_SEEDS = {"wiola_without": {"AdamW as published"}}
+"""Arms that were run with two seeds, as a control of a study that had no time for more; others have at least three."""
+
+
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_the_arms_of_a_study_have_as_many_parameters_as_its_control(
     path: Path, monkeypatch: pytest.MonkeyPatch
@@ -107,4 +111,5 @@ def test_the_arms_of_a_study_have_as_many_parameters_as_its_control(
     allowed = {arm.name for arm in study.arm if arm.unequal_parameters}
     assert apart <= allowed
     assert study.hours > 0
-    assert all(arm.seeds == 0 or arm.seeds >= 3 for arm in study.arm)
+    few = {arm.name for arm in study.arm if 0 < arm.seeds < 3 and not arm.leaks}  # a leaky arm gets no verdict
+    assert few <= TWO_SEEDS.get(path.stem, set())
