@@ -137,7 +137,7 @@ class Loaded(NamedTuple):
 def load(config: GenerateConfig) -> Loaded:
     """Load the models and the tokenizer, and compile what is not compiled yet.
 
-    Raises InputError if a folder cannot be used, or if the draft model has another tokenizer.
+    Raises InputError if a folder cannot be used, the model cannot generate, or the draft model has another tokenizer.
     """
     for folder in (config.run, config.draft):
         if folder is not None:
@@ -150,6 +150,8 @@ def load(config: GenerateConfig) -> Loaded:
 
     raise_on_interrupt()
     model = models.load(config.run, quantize=config.quantize, **assignments(config.set))
+    if not model.can_generate:
+        raise InputError(f"the model in {config.run} cannot continue a text: its layers need the whole text at once")
     model.cache_format = config.cache_format
     tok = tokenizer.load(config.run)
     compile_kernels(model)

@@ -38,7 +38,7 @@ class LanguageModel(Module):
     lm_head: Embedding | None = None
     learns_positions = False  # whether the weights contain a row per position, so that the context cannot change
     published_prefix = ""  # what published names have before the names of the weights
-    can_generate = True  # False if a layer needs the whole text at once, so that it cannot be continued
+    can_generate = True  # whether a text can be continued: no layer needs the whole of it at once
     shifts_keys = False  # whether half of each key is that of the token before, see `ops.key_shift`
     cache_format = "float32"  # of keys and values in new caches, one of `minigrad.kernels.decoding.kept.FORMATS`
     added_loss = 0.0  # the part of the last loss that modules added (see `minigrad.nn.loss_pass`)

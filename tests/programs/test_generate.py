@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import generate as program
+import models
 import tokenizer
 from minigrad.nn.module import Module
 from models import loading
@@ -182,6 +183,18 @@ def test_a_mistyped_folder_gets_the_runs_beside_it(capsys, folder):
 def test_a_run_before_its_first_checkpoint_has_no_weights(capsys, tmp_path):
     (tmp_path / "minigrad.json").write_text("{}", encoding="utf-8")
     assert "has no weights yet" in refusal(capsys, tmp_path)
+
+
+@pytest.mark.parametrize("more", [(), ("--page", "page.html"), ("--chat",)])
+def test_a_model_that_cannot_generate_is_refused_before_anything_is_written(capsys, tmp_path, monkeypatch, more):
+    monkeypatch.chdir(tmp_path)
+    models.build("wiola", size="nano", vocab_size=300, num_layers=2, gcla_summary="paper").save(tmp_path)
+    tokenizer.train([], vocab_size=300).save(tmp_path)
+    assert program.main([str(tmp_path), "--prompt", "to be", *more]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "cannot continue a text" in said.err
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_a_package_that_is_not_installed_is_named_with_the_way_out(capsys, monkeypatch):
