@@ -94,6 +94,11 @@ class Preparation:
         sized = replace(asked, size=size, precision=precision)
         settings = choices.choose_settings(sized, skeleton, rates, len(text.train), world.size)
         model = models.variant(skeleton, **choices.choose_shape(settings, skeleton, text.tokenizer))
+        if settings.objective and settings.teacher is None and not model.can_generate:
+            raise InputError(
+                f"--objective {settings.objective} teaches answers, and the model in {settings.init} cannot write one: "
+                "its layers need the whole text at once"
+            )
         lessons = self.read_lessons(settings, text) if settings.objective else None
         initial = self.initial_weights(model, text.tokenizer)
         claim, done = compare_claim(family, size, skeleton), folder.step if folder else 0

@@ -107,6 +107,19 @@ def test_a_changed_book_is_refused_on_resume(
     assert error.startswith(f"what {path} teaches is not the one that {tmp_path / 'run'} began with")
 
 
+@pytest.mark.parametrize(("objective", "data"), [("sft", ""), ("grpo", "task:arithmetic")])
+def test_a_model_that_cannot_generate_is_not_taught_answers(
+    book: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], objective: str, data: str
+) -> None:
+    tok = tokenizer.load(finished)
+    tok.save(tmp_path)
+    shape = {"vocab_size": tok.vocab_size, "num_layers": 2, "context_length": 32}
+    models.build("wiola", size="nano", **shape, gcla_summary="paper").save(tmp_path)
+    words = ["--init", tmp_path, "--objective", objective, "--data", data or book, "--out", tmp_path / "run"]
+    assert "cannot write one" in refusal(capsys, *words, "--steps", 2)
+    assert not (tmp_path / "run").exists()
+
+
 def test_what_teaching_needs_is_named(
     capsys: pytest.CaptureFixture[str], book: Path, finished: Path, text: Path, tmp_path: Path
 ) -> None:
