@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
@@ -145,23 +145,30 @@ def load(config: GenerateConfig) -> Loaded:
     hardware.prepare(config.threads)
     check_limits(hardware.threads())
     tell_if_nothing_is_kept()
-    import models
     import tokenizer
 
     raise_on_interrupt()
-    model = models.load(config.run, quantize=config.quantize, **assignments(config.set))
-    if not model.can_generate:
-        raise InputError(f"the model in {config.run} cannot continue a text: its layers need the whole text at once")
-    model.cache_format = config.cache_format
+    model = load_model(config.run, config, **assignments(config.set))
     tok = tokenizer.load(config.run)
-    compile_kernels(model)
     if config.draft is None:
+        compile_kernels(model)
         return Loaded(model, tok, None)
     if tokenizer.load(config.draft).fingerprint() != tok.fingerprint():
         raise InputError(f"{config.draft} has another tokenizer than {config.run}, so it cannot propose tokens")
-    draft = models.load(config.draft, quantize=config.quantize)
-    draft.cache_format = config.cache_format
+    draft = load_model(config.draft, config)
+    compile_kernels(model)
     return Loaded(model, tok, draft)
+
+
+def load_model(folder: str, config: GenerateConfig, **changes: Any) -> LanguageModel:
+    """Load a model that can generate; raises InputError for another one, or a folder that cannot be used."""
+    import models
+
+    model = models.load(folder, quantize=config.quantize, **changes)
+    if not model.can_generate:
+        raise InputError(f"the model in {folder} cannot continue a text: its layers need the whole text at once")
+    model.cache_format = config.cache_format
+    return model
 
 
 def compile_kernels(model: LanguageModel) -> None:

@@ -197,6 +197,15 @@ def test_a_model_that_cannot_generate_is_refused_before_anything_is_written(caps
     assert not (tmp_path / "page.html").exists()
 
 
+def test_a_draft_model_that_cannot_generate_is_refused_before_the_prompt_is_written(capsys, folder, tmp_path):
+    models.build("wiola", size="nano", vocab_size=300, num_layers=2, gcla_summary="paper").save(tmp_path)
+    tokenizer.load(folder).save(tmp_path)
+    assert program.main([str(folder), "--prompt", "to be", "--draft", str(tmp_path)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert f"{tmp_path} cannot continue a text" in said.err
+
+
 def test_a_package_that_is_not_installed_is_named_with_the_way_out(capsys, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise ModuleNotFoundError("No module named 'numba'")
