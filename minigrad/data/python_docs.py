@@ -13,6 +13,7 @@ import importlib.util
 import inspect
 import itertools
 import json
+import os
 import platform
 import re
 import sys
@@ -209,9 +210,12 @@ def paragraphs(text: str) -> list[str]:
 
 def python_files(folder: Path) -> list[Path]:
     """Return the paths of all source files below a folder, relative to it, sorted."""
-    paths = (path.relative_to(folder) for path in folder.rglob("*.py"))
-    # Packages are identifiers; site-packages, lib-dynload and the like are not, nor are they the library.
-    return sorted(path for path in paths if all(part.isidentifier() for part in path.parts[:-1]))
+    found = []
+    for place, folders, files in os.walk(folder):
+        # Packages are identifiers; site-packages, lib-dynload and the like are not, nor are they the library.
+        folders[:] = filter(str.isidentifier, folders)
+        found += [Path(place, file).relative_to(folder) for file in files if file.endswith(".py")]
+    return sorted(found)
 
 
 def read_source(path: Path) -> str:

@@ -22,7 +22,7 @@ from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Ti
 from minigrad.kernels.attention.visible import add_keys, all_finite
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
 from minigrad.kernels.gemm.packing import Matrix, pack_scratch
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import kernel, pasted
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
@@ -37,7 +37,7 @@ class RunningSoftmax(NamedTuple):
     top: Array  # scratch memory
 
 
-@kernel
+@pasted
 def forward_workspace(q: Array, packed: Array, size: int) -> Any:
     """Return uninitialised memory for heads of `size` elements, of the types of `q` and, packed, of `packed`.
 

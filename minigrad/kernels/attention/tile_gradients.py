@@ -12,7 +12,7 @@ from minigrad.kernels.attention.queries import QueryPanel, first_query, hide_key
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
 from minigrad.kernels.attention.visible import add_keys, add_rows, all_finite
 from minigrad.kernels.gemm.packing import Matrix, PackScratch, pack_scratch
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import kernel, pasted
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.typing import Array
 
@@ -58,7 +58,7 @@ class Workspace(NamedTuple):
     packing: PackScratch
 
 
-@kernel
+@pasted
 def backward_workspace(q: Array, packed: Array, size: int) -> Workspace:
     """Return uninitialised memory for heads of `size` elements, of the types of `q` and, packed, of `packed`."""
     height, kind = round_up(size, ROWS), q.dtype
@@ -97,7 +97,7 @@ def softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, sta
     hide_keys(slopes, tile, seen, 0.0)
 
 
-@kernel
+@pasted
 def load_gradient(saved: Saved, limits: Seen, panel: QueryPanel, heads: HeadGroup, workspace: Workspace) -> None:
     """Load the arriving gradient and the output of a panel into `rows` and `outputs`, and fill its statistics."""
     rows, outputs, logsumexp = workspace.rows, workspace.outputs, saved.logsumexp
@@ -118,7 +118,7 @@ def load_gradient(saved: Saved, limits: Seen, panel: QueryPanel, heads: HeadGrou
         dots[j] = dot
 
 
-@kernel
+@pasted
 def load_panel(inputs: Inputs, saved: Saved, panel: QueryPanel, heads: HeadGroup, workspace: Workspace) -> Any:
     """Load and pack the queries of a panel and the arriving gradient; return whether both are finite."""
     packing, rows, size, height = workspace.packing, workspace.rows, heads.size, round_up(heads.size, ROWS)
@@ -134,7 +134,7 @@ def load_panel(inputs: Inputs, saved: Saved, panel: QueryPanel, heads: HeadGroup
     return finite and all_finite(in_one_line)
 
 
-@kernel
+@pasted
 def add_tile_gradients(tile: Tile, k_columns: LeftFactor, workspace: Workspace) -> None:
     """Set the gradient of the queries of a panel, and add to those by the keys and values of a tile, in products."""
     scores, slopes, block_right, packing = workspace.scores, workspace.slopes, workspace.block_right, workspace.packing
@@ -155,7 +155,7 @@ def add_tile_gradients(tile: Tile, k_columns: LeftFactor, workspace: Workspace) 
         panel_product(q_columns, block_right, COLUMNS, workspace.dk, (skipped + i) * height, True)
 
 
-@kernel
+@pasted
 def add_visible_gradients(
     inputs: Inputs, saved: Saved, tile: Tile, panel: QueryPanel, heads: HeadGroup, keys: Matrix, workspace: Workspace
 ) -> None:

@@ -104,7 +104,7 @@ def step_arguments(choice: tuple[int, ...], *kinds: str) -> Any:
                 draw(st.sampled_from([6, 80])) if code == codes.ATTEND else 6,
                 FORMATS if code == codes.STORE else FORMATS[:1],
             ),
-            "eps": dtype(EPS),
+            "eps": EPS,
             "share": draw(shares()),
         }
         return [memory, step, *(drawn[kind] for kind in kinds)]

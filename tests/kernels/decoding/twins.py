@@ -174,7 +174,7 @@ def _program_arguments(draw: DrawFn, dtype: Any) -> Arguments:
             steps.append(Step(codes.JOIN, TARGET, JOINED, size, size, waits=1))
     table = np.array(steps, np.int64).reshape(-1, len(Step._fields))
     texts = texts_of(draw, dtype, memory, heads)
-    return [table, dtype(EPS), memory, heads, texts, np.zeros(1, np.int64), Share(0, 1)]
+    return [table, EPS, memory, heads, texts, np.zeros(1, np.int64), Share(0, 1)]
 
 
 def _run_program(
