@@ -92,7 +92,7 @@ class Judge(Guest):
 
     def _check_leak(self, run: Run, *, trained: bool) -> None:
         longest = max(run.settings.context, *self.lengths)
-        check_leak(self.arm, leak(run.model, longest, trained=trained), self.leaks)
+        check_leak(self.arm, leak(longer(run.model, longest), longest, trained=trained), self.leaks)
 
 
 def check_leak(arm: str, found: float, expected: bool) -> None:

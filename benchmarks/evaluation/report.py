@@ -166,10 +166,10 @@ def spreads(study: Study, results: Results, comparison: Comparison, compared: Se
     several = [np.var(each.scores, ddof=1) for each in compared if len(each.scores) > 1]
     pairs = [each.spread**2 for each in compared if each.pairs > 1]
     if several:
-        of_pairs = f", of paired differences {math.sqrt(np.mean(pairs)):.4f}" if pairs else ""
+        of_pairs = f", of paired differences {math.sqrt(np.mean(pairs)):.4f} (of {len(pairs)})" if pairs else ""
         yield (
-            f"Standard deviation of seeds, in bits per byte: {math.sqrt(np.mean(several)):.4f} within an arm{of_pairs} "
-            f"(root mean square of {len(several)} arms)."
+            f"Standard deviation of seeds, in bits per byte: {math.sqrt(np.mean(several)):.4f} within an arm "
+            f"(root mean square of {len(several)} arms){of_pairs}."
         )
     curves = [
         [[point[1] for point in each["curve"]] for each in results.of(comparison, arm.name).values()]

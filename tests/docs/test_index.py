@@ -33,7 +33,7 @@ def test_a_part_takes_the_time_of_its_chapters() -> None:
     table = dict(re.findall(r"^\| (\w[\w ]+?) \| (\d+) \|", INDEX, flags=re.MULTILINE))
     assert table == {name: str(sum(map(minutes, chapters))) for name, chapters in PARTS.items()}
     hours = sum(minutes(chapter) for chapter in CHAPTERS) / 60
-    assert f"{hours:.0f} hours of reading" in INDEX
+    assert f"{hours:.1f} hours of reading" in INDEX
 
 
 def test_the_afternoon_takes_the_time_that_it_says() -> None:

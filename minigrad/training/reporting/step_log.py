@@ -34,7 +34,7 @@ _COLUMNS = {
 _LEGEND = """\
 bits/byte:  bits that the model needs for a byte of the text; lower is better
 validation: the same for text that it is not trained on
-lr, peak:   learning rate; speed, of that of matrix products alone
+lr, peak:   learning rate; speed as a share of that of matrix products alone
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -76,3 +77,13 @@ def test_a_leak_that_begins_late_in_a_sequence_is_found_at_the_length_of_trainin
     model = PeepingLate(models.configure("vidya-v2", "nano", **VIDYA | {"context_length": 256}))
     assert not leak(model, 48) > ALLOWED
     assert leak(model, 256) > ALLOWED
+
+
+def test_a_leak_beyond_the_context_of_training_is_found_if_the_arm_is_judged_there() -> None:
+    from benchmarks.evaluation.judge import Judge
+
+    model = PeepingLate(models.configure("vidya-v2", "nano", **VIDYA | {"context_length": 48}))
+    run: Any = SimpleNamespace(model=model, settings=SimpleNamespace(context=48))
+    Judge("late", [48], leaks=False).begin(run)
+    with pytest.raises(InputError, match="the arm 'late' sees later tokens"):
+        Judge("late", [48, 256], leaks=False).begin(run)
