@@ -150,12 +150,11 @@ def load(config: GenerateConfig) -> Loaded:
     raise_on_interrupt()
     model = load_model(config.run, config, **assignments(config.set))
     tok = tokenizer.load(config.run)
-    if config.draft is None:
-        compile_kernels(model)
-        return Loaded(model, tok, None)
-    if tokenizer.load(config.draft).fingerprint() != tok.fingerprint():
-        raise InputError(f"{config.draft} has another tokenizer than {config.run}, so it cannot propose tokens")
-    draft = load_model(config.draft, config)
+    draft = None
+    if config.draft is not None:
+        if tokenizer.load(config.draft).fingerprint() != tok.fingerprint():
+            raise InputError(f"{config.draft} has another tokenizer than {config.run}, so it cannot propose tokens")
+        draft = load_model(config.draft, config)
     compile_kernels(model)
     return Loaded(model, tok, draft)
 
