@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
+from benchmarks.evaluation.studies.changes import EmbeddingMix, SquaredReLU, ValueResidual
 from minigrad import nn, ops
 from minigrad.autograd.tensor import Tensor
 from models.wiola import Wiola, WiolaConfig
@@ -20,7 +22,9 @@ PARTS = ("spiral", "context", "gate", "merging", "streams", "offset")
 class Parts(Wiola):
     """Wiola with the `parts` named.
 
-    `controls` may have "squared relu", that block in the place of the SwiGLU, and "biases", of queries and keys.
+    `controls` may have "squared relu" or "gelu", such a block in the place of the SwiGLU; "biases", of queries and
+    keys; "values", a share of those of the first layer in all others; "embedding", a share of it in the input of every
+    layer; and "1.125 p", rotary positions times that, the number of turns that the spiral makes.
     """
 
     parts: Collection[str] = PARTS
@@ -29,21 +33,28 @@ class Parts(Wiola):
     def __init__(self, config: WiolaConfig) -> None:
         super().__init__(config if "merging" in self.parts else replace(config, atm="off"))
         if "spiral" not in self.parts:
-            self._angles = nn.RotaryAngles(config.width // config.num_heads, config.srpe_theta)
-        for layer in self.model.layers:
+            turns = 1.125 if "1.125 p" in self.controls else 1
+            self._angles = nn.LinearAngles(config.head_dim, config.srpe_theta, factor=1 / turns)
+        first: list[Tensor] = []  # what the first layer computes in this pass, for the others
+        for index, layer in enumerate(self.model.layers):
             if not {"context", "gate"} <= {*self.parts}:
                 layer.attn = PartOfAttention(config, "context" in self.parts, "gate" in self.parts)
             if "biases" in self.controls:
                 shared = config.num_kv_heads * config.head_dim
                 layer.attn.q_proj = nn.Linear(config.width, config.width, std=config.init_std)
                 layer.attn.k_proj = nn.Linear(config.width, shared, std=config.init_std)
+            if "values" in self.controls:
+                layer.attn.v_proj = ValueResidual(layer.attn.v_proj, first, is_first=index == 0)
             if "streams" not in self.parts:
-                layer.ffn = one_stream(config, "squared relu" in self.controls)
+                layer.ffn = one_stream(config, self.controls)
             if "offset" not in self.parts:
                 layer.input_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
                 layer.post_attn_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
         if "offset" not in self.parts:
             self.model.final_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
+        if "embedding" in self.controls:
+            layers: Any = self.model.layers
+            self.model.layers = [EmbeddingMix(layer, first, is_first=layer is layers[0]) for layer in layers]
 
 
 class PartOfAttention(GatedCrossLayerAttention):
@@ -73,22 +84,11 @@ class PartOfAttention(GatedCrossLayerAttention):
         return self.o_proj(attended.reshape(len(x), self.q_proj.weight.shape[0]))
 
 
-def one_stream(config: WiolaConfig, is_squared: bool) -> nn.Module:
+def one_stream(config: WiolaConfig, controls: Collection[str]) -> nn.Module:
     """Return one feed-forward block with as many parameters as both streams and their fusion."""
     numbers = 3 * config.dsff_narrow + 2 * config.dsff_wide + 2 * config.width
-    if is_squared:
+    if "squared relu" in controls:
         return SquaredReLU(config.width, numbers // 2, std=config.init_std)
+    if "gelu" in controls:
+        return nn.GELUFeedForward(config.width, numbers // 2, std=config.init_std, out_std=config.init_std)
     return nn.SwiGLUFeedForward(config.width, numbers // 3, std=config.init_std, out_std=config.init_std)
-
-
-class SquaredReLU(nn.Module):
-    r"""Two matrices with $\max(0, x)^2$ between them (So et al. 2021, "Primer", arXiv 2109.08668)."""
-
-    def __init__(self, width: int, hidden: int, *, std: float) -> None:
-        self.up_proj = nn.Linear(width, hidden, bias=False, std=std)
-        self.down_proj = nn.Linear(hidden, width, bias=False, std=std)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply the block to every row."""
-        positive = ops.relu(self.up_proj(x))
-        return self.down_proj(positive * positive)
