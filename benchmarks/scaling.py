@@ -1,12 +1,14 @@
 """How the loss of vidya-v2 falls with parameters and text: the data of the law that `--size auto` follows.
 
     python benchmarks/scaling.py runs/scaling            # train what is missing of the grid; an hour of one core
+    python benchmarks/scaling.py runs/scaling --jobs 2   # the same, with two curves side by side
     python benchmarks/scaling.py runs/scaling --fit      # print the table, and the law
 
 A curve is one model on one text. Its trunk is one run with a constant learning rate; at several places a copy of it
 ends with the usual decay, the last fifth of its steps (Haegele et al. 2024, arXiv 2405.18392). Such a branch is, bit
-for bit, the run that `train.py --steps` makes, and all branches of a curve together take little more than the longest.
-Stop the script at any moment, and give the same command again: it goes on.
+for bit, the run that `train.py --steps` makes, with the dropout and the warm-up that it chooses for the longest branch,
+and all branches of a curve together take little more than the longest. Every run has one thread. Stop the script at any
+moment, and give the same command again: it goes on.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ import statistics
 import sys
 import time
 from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,13 +61,18 @@ class Curve(NamedTuple):
     divisor: int  # one of so many bytes of the text
     lengths: tuple[int, ...]
 
+    @property
+    def file_name(self) -> str:
+        """The name of its files."""
+        return re.sub(r"\W+", "-", self.name)
 
-CURVES = (
-    Curve("width 64", "nano", WIDTH_64, 1, (250, 500, 1_000, 2_000)),
-    Curve("nano", "nano", None, 1, (250, 500, 1_000)),
-    Curve("width 64, text / 8", "nano", WIDTH_64, 8, (500, 1_000)),
-    Curve("width 32", "nano", WIDTH_32, 1, (500, 1_000, 2_000)),
-    Curve("micro", "micro", None, 1, (500,)),
+
+CURVES = (  # the longest first, so that two side by side end at about the same time
+    Curve("micro", "micro", None, 1, (500, 1_000, 2_000)),
+    Curve("nano", "nano", None, 1, (500, 1_000, 2_000, 4_000)),
+    Curve("width 64", "nano", WIDTH_64, 1, (500, 1_000, 2_000, 4_000)),
+    Curve("width 32", "nano", WIDTH_32, 1, (500, 1_000, 2_000, 4_000)),
+    Curve("width 64, text / 8", "nano", WIDTH_64, 8, (500, 1_000, 2_000)),
 )
 
 
@@ -100,17 +109,14 @@ def part_of_text(folder: Path, divisor: int) -> Path:
 
 def branch(folder: Path, curve: Curve, steps: int, tokenizer: Path) -> dict[str, Any]:
     """Train the trunk of a curve up to the decay of a run of so many steps, and a copy of it to the end; score that."""
-    name = re.sub(r"\W+", "-", curve.name)
-    trunk, copy, text = folder / name, folder / f"{name}-{steps}", dict[str, Any]()
+    trunk, copy, text = folder / curve.file_name, folder / f"{curve.file_name}-{steps}", dict[str, Any]()
     if curve.divisor > 1:
         text = {"data": str(part_of_text(folder, curve.divisor)), "held_out": "python-docs"}
     if not copy.exists():
         new = TrainConfig(
             size=curve.size,
             set=curve.fields,
-            steps=10**6,
-            warmup=100,
-            dropout=0.1,  # of all branches of a trunk, whatever their lengths
+            steps=curve.lengths[-1],
             threads=1,
             tokenizer=str(tokenizer),
             out=str(trunk),
@@ -134,23 +140,29 @@ def branch(folder: Path, curve: Curve, steps: int, tokenizer: Path) -> dict[str,
     }
 
 
-def train_grid(folder: Path) -> None:
-    """Train every branch that has no result yet, and write each result at once."""
-    folder.mkdir(parents=True, exist_ok=True)
-    results = folder / "results.json"
-    points: list[dict[str, Any]] = json.loads(results.read_text(encoding="utf-8")) if results.exists() else []
+def train_curve(folder: Path, curve: Curve, tokenizer: Path) -> None:
+    """Train every branch of a curve that has no result yet, and write each result at once."""
+    path = folder / "results" / f"{curve.file_name}.json"
+    points: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    for steps in curve.lengths[len(points) :]:
+        points.append(branch(folder, curve, steps, tokenizer))
+        print(points[-1], flush=True)
+        path.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")
+
+
+def train_grid(folder: Path, jobs: int) -> None:
+    """Train the curves that are not complete, so many side by side."""
+    (folder / "results").mkdir(parents=True, exist_ok=True)
     tokenizer = folder / "tokenizer.json"
     if not tokenizer.exists():
         import tokenizer as tokenizers
 
         tokenizers.train(mixture.load("python-docs").sample(), vocab_size=4_096).save(tokenizer)
-    known = {(each["model"], each["steps"]) for each in points}
-    for curve in CURVES:
-        for steps in curve.lengths:
-            if (curve.name, steps) not in known:
-                points.append(branch(folder, curve, steps, tokenizer))
-                print(points[-1], flush=True)
-                results.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")
+    for divisor in {curve.divisor for curve in CURVES} - {1}:
+        part_of_text(folder, divisor)
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        for done in [pool.submit(train_curve, folder, curve, tokenizer) for curve in CURVES]:
+            done.result()
 
 
 def read_curves(folder: Path, runs: list[Path]) -> dict[str, tuple[Point, ...]]:
@@ -160,8 +172,9 @@ def read_curves(folder: Path, runs: list[Path]) -> dict[str, tuple[Point, ...]]:
     the loss falls in another way.
     """
     curves = defaultdict[str, list[Point]](list)
-    for each in json.loads((folder / "results.json").read_text(encoding="utf-8")):
-        curves[each["model"]].append(Point(*(each[name] for name in Point._fields)))
+    for path in sorted((folder / "results").glob("*.json")):
+        for each in json.loads(path.read_text(encoding="utf-8")):
+            curves[each["model"]].append(Point(*(each[name] for name in Point._fields)))
     nano = parameters_in_layers(models.for_training("vidya-v2", "nano"))
     unique = max(point.unique_tokens for points in curves.values() for point in points)
     for run in runs:
@@ -200,10 +213,11 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path, help="the folder in which the runs are kept")
+    parser.add_argument("--jobs", type=int, default=1, help="curves that are trained side by side (default: 1)")
     parser.add_argument("--fit", nargs="*", type=Path, metavar="RUN", help="train nothing; more runs of nano to fit to")
     arguments = parser.parse_args()
     if arguments.fit is None:
-        train_grid(arguments.folder)
+        train_grid(arguments.folder, arguments.jobs)
     else:
         print(describe(read_curves(arguments.folder, arguments.fit)))
 

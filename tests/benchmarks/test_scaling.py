@@ -51,7 +51,8 @@ def test_the_fit_is_printed_as_the_chapter_has_it(tmp_path: Path) -> None:
     ]
     for row in rows:
         row["bits_per_byte"] = TRUE.loss(*(row[name] for name in Point._fields[:3]))
-    (tmp_path / "results.json").write_text(json.dumps(rows), encoding="utf-8")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "sizes.json").write_text(json.dumps(rows), encoding="utf-8")
     run = tmp_path / "run"
     run.mkdir()
     result = {"tokens": 4_000_000, "bits_per_byte": TRUE.loss(589_824, 4_000_000, 2_000_000)}
