@@ -104,14 +104,25 @@ def theirs(
     return value.item(), gradients
 
 
-def check(found: tuple[float, dict[str, Array]], wanted: tuple[float, dict[str, Array]], tolerance: float) -> None:
-    """Compare loss and gradients; differences are relative to the largest element of a parameter's gradient."""
+def check(
+    found: tuple[float, dict[str, Array]],
+    wanted: tuple[float, dict[str, Array]],
+    tolerance: float,
+    rounded: dict[str, Array] | None = None,
+) -> None:
+    """Compare loss and gradients; differences are relative to the largest element of a parameter's gradient.
+
+    A gradient that is the small sum of large terms is less precise than that: there, four times the error of `rounded`,
+    what PyTorch computes in the same precision, is allowed too.
+    """
     assert found[0] == pytest.approx(wanted[0], rel=tolerance)
     assert found[1].keys() == wanted[1].keys()
     largest = max(np.abs(each).max() for each in wanted[1].values())
     for name, gradient in wanted[1].items():
-        scale = max(np.abs(gradient).max(), 1e-3 * largest)
-        assert np.abs(found[1][name] - gradient).max() <= tolerance * scale, name
+        allowed = tolerance * max(np.abs(gradient).max(), 1e-3 * largest)
+        if rounded is not None:
+            allowed = max(allowed, 4 * np.abs(rounded[name] - gradient).max())
+        assert np.abs(found[1][name] - gradient).max() <= allowed, name
 
 
 @pytest.mark.parametrize("recomputed", [False, True])
@@ -126,7 +137,7 @@ def test_gradients_in_float64(name: str, lengths: str, recomputed: bool) -> None
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_in_float32(name: str) -> None:
     model, texts = drawn(name, "float32"), texts_of(LENGTHS["packed"])
-    check(ours(model, texts), theirs(model, texts, "float64"), 1e-4)
+    check(ours(model, texts), theirs(model, texts, "float64"), 1e-4, rounded=theirs(model, texts, "float32")[1])
 
 
 @pytest.mark.parametrize(
