@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import shutil
-import statistics
 import sys
 import time
 from collections import defaultdict
@@ -40,7 +38,7 @@ from minigrad.system.locks import FolderLock
 from minigrad.training.budget import Budget
 from minigrad.training.keeping import save
 from minigrad.training.planning.dial import parameters_in_layers
-from minigrad.training.planning.scaling import Law, Point, fit, without_each
+from minigrad.training.planning.scaling import Law, Point, bounds, fit, usual_error, without_each
 from minigrad.training.preparation import prepare
 from minigrad.training.run import Run
 from minigrad.training.validation import evaluate
@@ -185,23 +183,34 @@ def read_curves(folder: Path, runs: list[Path]) -> dict[str, tuple[Point, ...]]:
 
 
 def describe(curves: dict[str, tuple[Point, ...]]) -> str:
-    """Return the measured points with the errors of the law, and the constants of the law in planning/scaling.py."""
-    law = fit(point for points in curves.values() for point in points)
-    errors, lines = [], ["| model, text | parameters | tokens | passes | bits per byte | law |", "| --- " * 6 + "|"]
-    for name, points in curves.items():
-        for point in points:
-            expected = law.loss(point.parameters, point.tokens, point.unique_tokens)
-            errors.append(expected - point.bits_per_byte)
+    """Return the measured points beside the law, and the constants of the law in planning/scaling.py.
+
+    The last column has the bounds in which the other curves alone expect a point: they show whether bounds hold.
+    """
+    points = [point for curve in curves.values() for point in curve]
+    law, inside = fit(points), 0
+    lines = ["| model, text | parameters | tokens | passes | bits per byte | law | expected without this curve |"]
+    lines.append("| --- " * 7 + "|")
+    for name, curve in curves.items():
+        others = {other: each for other, each in curves.items() if other != name}
+        rest = [point for each in others.values() for point in each]
+        laws = [fit(rest), *without_each(others)]
+        for point in curve:
+            low, high = bounds(laws, usual_error(laws[0], rest), *point[:3])
+            is_inside = low <= point.bits_per_byte <= high
+            inside += is_inside
             lines.append(
                 f"| {name} | {point.parameters:,} | {point.tokens:,} | {point.tokens / point.unique_tokens:.1f} | "
-                f"{point.bits_per_byte:.3f} | {expected:.3f} |"
+                f"{point.bits_per_byte:.3f} | {law.loss(*point[:3]):.3f} | {low:.2f} to {high:.2f}"
+                f"{'' if is_inside else ', missed'} |"
             )
-    lines += ["", "CURVES: dict[str, tuple[Point, ...]] = {"]
-    for name, points in curves.items():
-        rows = ", ".join(f"Point({', '.join(f'{value:_}' for value in point)})" for point in points)
+    lines += ["", f"{inside} of {len(points)} points are as the other curves expect.", ""]
+    lines.append("CURVES: dict[str, tuple[Point, ...]] = {")
+    for name, curve in curves.items():
+        rows = ", ".join(f"Point({', '.join(f'{value:_}' for value in point)})" for point in curve)
         lines.append(f'    "{name}": ({rows},),')
     without = ", ".join(_constants(each) for each in without_each(curves))
-    error = math.sqrt(statistics.fmean(each**2 for each in errors))
+    error = usual_error(law, points)
     return "\n".join([*lines, "}", f"LAW = {_constants(law)}", f"WITHOUT = ({without},)", f"ERROR = {error:.3f}"])
 
 

@@ -61,6 +61,7 @@ def test_the_fit_is_printed_as_the_chapter_has_it(tmp_path: Path) -> None:
     assert "| size 100000 | 100,000 | 1,000,000 | 0.5 | " in said
     assert "| nano, ten minutes | 589,824 | 4,000,000 | 2.0 | " in said
     assert "| 100,000 | 100,000 |" not in said  # too short
+    assert f"{10 - said.count(', missed |')} of 10 points are as the other curves expect." in said
     found: dict[str, Any] = {}
     exec(said[said.index("CURVES") :], {"Law": law.Law, "Point": Point}, found)
     assert found["LAW"] == pytest.approx(TRUE, rel=0.03)

@@ -77,13 +77,21 @@ class Prediction(NamedTuple):
 
 def predict(parameters: int, tokens: float, unique_tokens: float) -> Prediction:
     """Return the loss that the law expects, with the bounds of all `WITHOUT`, wider by twice its usual error."""
-    losses = [law.loss(parameters, tokens, unique_tokens) for law in (LAW, *WITHOUT)]
+    low, high = bounds((LAW, *WITHOUT), ERROR, parameters, tokens, unique_tokens)
     points = [point for curve in CURVES.values() for point in curve]
     sizes, lengths = sorted(point.parameters for point in points), sorted(point.tokens for point in points)
     most_passes = max(point.tokens / point.unique_tokens for point in points)
     is_measured = sizes[0] <= parameters <= sizes[-1] and lengths[0] <= tokens <= lengths[-1]
     is_measured = is_measured and tokens / unique_tokens <= most_passes
-    return Prediction(losses[0], min(losses) - 2 * ERROR, max(losses) + 2 * ERROR, is_measured)
+    return Prediction(LAW.loss(parameters, tokens, unique_tokens), low, high, is_measured)
+
+
+def bounds(
+    laws: Iterable[Law], error: float, parameters: int, tokens: float, unique_tokens: float
+) -> tuple[float, float]:
+    """Return the least and the most that the laws expect, with twice their usual error beyond these."""
+    losses = [law.loss(parameters, tokens, unique_tokens) for law in laws]
+    return min(losses) - 2 * error, max(losses) + 2 * error
 
 
 ALL, PART = 1_484_503, 153_007  # the different tokens of python-docs, and of an eighth of it
@@ -177,6 +185,12 @@ def _solve(points: list[Point], tried: Array) -> tuple[Array, Array]:
     solution = np.linalg.pinv(columns / scale) @ losses / scale[:, 0]
     errors = ((columns @ solution[..., None] - losses[:, None]) ** 2).sum(axis=(1, 2))
     return np.where((solution >= 0).all(axis=1), errors, np.inf), solution
+
+
+def usual_error(law: Law, points: Iterable[Point]) -> float:
+    """Return the root of the mean square of the errors of a law."""
+    errors = [law.loss(*point[:3]) - point.bits_per_byte for point in points]
+    return math.sqrt(sum(error**2 for error in errors) / len(errors))
 
 
 def without_each(curves: dict[str, tuple[Point, ...]]) -> list[Law]:
