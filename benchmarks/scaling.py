@@ -46,7 +46,7 @@ from train import TrainConfig, take_step
 
 WIDTH_32 = "num_layers=3,width=32,num_heads=1,num_kv_heads=1,feed_forward=96"
 WIDTH_64 = "num_layers=4,width=64,num_heads=2,num_kv_heads=1,feed_forward=176"
-_FEWEST_TOKENS = 1_000_000  # of a run that the law is fitted to
+_FEWEST_TOKENS = 2_000_000  # of a run that the law is fitted to
 _SAVE_EVERY = 20  # steps: what is lost when the script is stopped
 
 
@@ -166,8 +166,8 @@ def train_grid(folder: Path, jobs: int) -> None:
 def read_curves(folder: Path, runs: list[Path]) -> dict[str, tuple[Point, ...]]:
     """Return the measured curves, and one more of finished runs of train.py on the same text, each with its own seed.
 
-    Runs of less than a million tokens are left out: they end before copying from the context has formed, and until then
-    the loss falls in another way.
+    Runs of less than two million tokens are left out: copying from the context forms about then, and before that the
+    loss falls in another way.
     """
     curves = defaultdict[str, list[Point]](list)
     for path in sorted((folder / "results").glob("*.json")):

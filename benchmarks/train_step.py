@@ -65,7 +65,7 @@ def measure(size: str, precision: str, optimizer: str, steps: int = 7) -> dict[s
         "optimizer": optimizer,
         "tokens_per_second": speed,
         "expected": costs.tokens_per_second(
-            model, context, rates, flops_per_token(optimizer, model, batch_size * context)
+            model, context, rates, flops_per_token(optimizer, model, batch_size * context), replicas
         ),
         "matmul_share": speed * costs.flops_per_token(model, context) / rates.products,
         "gflops": rates.products / 1e9,

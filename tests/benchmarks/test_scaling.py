@@ -47,7 +47,7 @@ def test_the_fit_is_printed_as_the_chapter_has_it(tmp_path: Path) -> None:
     rows = [
         {"model": f"size {size}", "steps": 1, "parameters": size, "tokens": tokens, "unique_tokens": 2_000_000}
         for size in (10**5, 10**6, 10**7)
-        for tokens in (10**5, 10**6, 10**7, 10**8)
+        for tokens in (10**6, 2 * 10**6, 10**7, 10**8)
     ]
     for row in rows:
         row["bits_per_byte"] = TRUE.loss(*(row[name] for name in Point._fields[:3]))
@@ -58,9 +58,9 @@ def test_the_fit_is_printed_as_the_chapter_has_it(tmp_path: Path) -> None:
     result = {"tokens": 4_000_000, "bits_per_byte": TRUE.loss(589_824, 4_000_000, 2_000_000)}
     (run / "minigrad.json").write_text(json.dumps({"result": result}), encoding="utf-8")
     said = scaling.describe(scaling.read_curves(tmp_path, [run]))
-    assert "| size 100000 | 100,000 | 1,000,000 | 0.5 | " in said
+    assert "| size 100000 | 100,000 | 2,000,000 | 1.0 | " in said
     assert "| nano, ten minutes | 589,824 | 4,000,000 | 2.0 | " in said
-    assert "| 100,000 | 100,000 |" not in said  # too short
+    assert "| 100,000 | 1,000,000 |" not in said  # too short
     assert f"{10 - said.count(', missed |')} of 10 points are as the other curves expect." in said
     found: dict[str, Any] = {}
     exec(said[said.index("CURVES") :], {"Law": law.Law, "Point": Point}, found)

@@ -10,6 +10,7 @@ from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system import hardware
 from minigrad.training import optimizers
+from minigrad.training.parallel import num_replicas
 from minigrad.training.planning import costs
 from minigrad.training.settings import OptimisationSettings, RunSettings, TrainConfig
 from minigrad.typing import Tokenizer
@@ -82,7 +83,9 @@ def choose_settings(
     usual = "adamw" if asked.is_lesson or asked.adapter_rank else choose_optimizer(model, per_step, context)
     optimizer = asked.optimizer or usual
     update = optimizers.flops_per_token(optimizer, model, per_step)
-    expected = limit_steps or expected_tokens(asked, costs.tokens_per_second(model, context, rates, update)) / per_step
+    replicas = num_replicas(model, -(-batch // processes), context)
+    speed = costs.tokens_per_second(model, context, rates, update, replicas)
+    expected = limit_steps or expected_tokens(asked, speed) / per_step
     steps = max(int(expected), 1)
     question_noise = 0.0 if asked.data.startswith("task:") else QUESTION_NOISE
     chosen = {

@@ -21,13 +21,16 @@ from minigrad.kernels.rowwise.gating import swiglu_forward
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Embedding
 from minigrad.ops.cross_entropy import logit_chunks
+from minigrad.system import hardware
 from minigrad.training import optimizers
 from minigrad.training.parallel import divides_layers, has_copies, replicas_of
 from minigrad.training.settings import RunSettings
 
 # Time outside matrix products (norms, activation functions, additions, attention's exponentials, dispatch) for a token,
-# per layer and channel, in elements of SwiGLU; fitted to benchmarks/train_step.py.
-_OVERHEAD = 150
+# per layer and channel, in elements of SwiGLU; fitted to benchmarks/train_step.py on Zen 5 and AMX.
+_OVERHEAD = 90
+_EACH_LAYER = 45  # channels: what a layer takes whatever its width
+_SHARED = 1.5  # as many times where threads share every product, and wait for each other
 _EXPERTS_OVERHEAD = 1.6  # as many times with experts, whose products have fewer rows; fitted to 8 experts on nano
 _UPDATE = 1.5  # Muon's small products take this many times as long as large products of equal FLOPs
 
@@ -78,10 +81,20 @@ def in_each_token(model: LanguageModel) -> str:
     return ""
 
 
-def tokens_per_second(model: LanguageModel, context: float, rates: Rates, update: float = 0.0) -> float:
-    """Estimate the training speed on a machine; `update` is what the optimizer multiplies, in FLOPs per token."""
+def tokens_per_second(
+    model: LanguageModel, context: float, rates: Rates, update: float = 0.0, replicas: int | None = None
+) -> float:
+    """Estimate the training speed on a machine.
+
+    `update` is what the optimizer multiplies, in FLOPs per token; `replicas` is their number, by default one for each
+    thread.
+    """
     config = model.config
-    elements = _OVERHEAD * config.num_layers * config.width * (_EXPERTS_OVERHEAD if mixtures(model) else 1)
+    elements = float(_OVERHEAD * config.num_layers * (config.width + _EACH_LAYER))
+    if replicas is not None and replicas < hardware.threads():
+        elements *= _SHARED
+    if mixtures(model):
+        elements *= _EXPERTS_OVERHEAD
     flops = flops_per_token(model, context) + _UPDATE * update
     return float(1 / (flops / rates.products + elements / rates.elements))
 

@@ -10,6 +10,7 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.system.units import format_estimate, format_seconds
 from minigrad.training import optimizers
 from minigrad.training.optimizers import matrices_of
+from minigrad.training.parallel import num_replicas
 from minigrad.training.planning import costs, scaling
 from minigrad.training.planning.choices import CONTEXT, TOKENS_PER_STEP, choose_optimizer, expected_tokens
 from minigrad.training.settings import OptimisationSettings, TrainConfig
@@ -44,16 +45,29 @@ class Dial:
         """Return the estimated tokens per second of training, with the usual context, batch and optimizer."""
         optimizer = choose_optimizer(model, TOKENS_PER_STEP, CONTEXT)
         update = optimizers.flops_per_token(optimizer, model, TOKENS_PER_STEP)
-        return costs.tokens_per_second(model, CONTEXT, self.rates, update)
+        replicas = num_replicas(model, TOKENS_PER_STEP // CONTEXT, CONTEXT)
+        return costs.tokens_per_second(model, CONTEXT, self.rates, update, replicas)
 
     def after(self, size: str, tokens: float) -> scaling.Prediction:
         """Return what the law expects of a size after training on `tokens` tokens."""
         return scaling.predict(parameters_in_layers(self.candidates[size]), tokens, self.unique_tokens)
 
     def best(self, seconds: float) -> str:
-        """Return the size with the lowest loss after `seconds` of training, among the sizes that `is_fit` allows."""
+        """Return the size with the lowest loss after `seconds` of training, among the sizes that `is_fit` allows.
+
+        A size beyond all measured ones is chosen only if the law expects it to win by twice its usual error.
+        """
         sizes = [size for size in self.candidates if self.is_fit(size)] or list(self.candidates)[:1]
-        return min(sizes, key=lambda size: self.after(size, seconds * self.speed(self.candidates[size])).loss)
+
+        def loss(size: str) -> float:
+            expected = self.after(size, seconds * self.speed(self.candidates[size])).loss
+            return expected if self.is_measured(size) else expected + 2 * scaling.ERROR
+
+        return min(sizes, key=loss)
+
+    def is_measured(self, size: str) -> bool:
+        """Whether a size as large as this was measured, after whatever number of tokens."""
+        return parameters_in_layers(self.candidates[size]) <= scaling.LARGEST
 
     def is_fit(self, size: str) -> bool:
         """Whether the text is long enough for a size: the law does not know that a model can learn a text by heart."""
@@ -100,7 +114,11 @@ class Dial:
         reason = f"{chosen} is the best for this time by the scaling law of vidya-v2 on python-docs"
         if is_known:
             losses = {size: self.after(size, seconds * self.speed(model)) for size, model in self.candidates.items()}
-            others = ", ".join(f"{size} {each.loss:.2f}" for size, each in losses.items() if size != chosen)
+            others = ", ".join(
+                f"{size} {each.loss:.2f}{'' if self.is_measured(size) else ' (never measured)'}"
+                for size, each in losses.items()
+                if size != chosen
+            )
             reason = f"{chosen} is the best for this time: {losses[chosen]} bits per byte by the scaling law; {others}"
         if unfit := [size for size in self.candidates if not self.is_fit(size)]:
             text = f"{format_estimate(self.unique_tokens)} tokens of text"

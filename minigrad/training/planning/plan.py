@@ -20,7 +20,7 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.system import hardware
 from minigrad.system.units import format_bytes, format_seconds
 from minigrad.training import optimizers
-from minigrad.training.parallel import divides_layers
+from minigrad.training.parallel import divides_layers, replicas_of
 from minigrad.training.planning import costs
 from minigrad.training.planning.dial import Dial
 from minigrad.training.settings import RunSettings
@@ -98,7 +98,8 @@ class Plan:
         """Estimate the speed of training; a teacher reads each token, which takes a third of a training step of it."""
         settings, length = self.settings, self.source.attended_length()
         update = optimizers.flops_per_token(settings.optimizer, self.model, settings.tokens_per_step)
-        seconds = 1 / costs.tokens_per_second(self.model, length, self.rates, update)
+        replicas = replicas_of(settings, self.model, self.world)
+        seconds = 1 / costs.tokens_per_second(self.model, length, self.rates, update, replicas)
         if self.teacher is not None:
             seconds += 1 / (3 * costs.tokens_per_second(self.teacher, length, self.rates))
         return 1 / seconds

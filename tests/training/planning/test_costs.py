@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -116,6 +118,14 @@ def test_a_larger_model_or_a_slower_machine_is_slower():
     assert costs.tokens_per_second(micro, 256, machine) < costs.tokens_per_second(NANO, 256, machine)
     half = costs.tokens_per_second(NANO, 256, costs.Rates(5e10, 5e8))
     assert costs.tokens_per_second(NANO, 256, machine) == pytest.approx(2 * half)
+
+
+def test_threads_that_share_every_product_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs.hardware, "threads", lambda: 2)
+    machine = costs.Rates(math.inf, 1e9)
+    alone, shared = (costs.tokens_per_second(NANO, 256, machine, replicas=count) for count in (2, 1))
+    assert alone == pytest.approx(1.5 * shared)
+    assert alone == costs.tokens_per_second(NANO, 256, machine)
 
 
 def test_faster_products_shorten_products_and_nothing_else():

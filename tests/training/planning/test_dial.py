@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import models
 from minigrad.training import optimizers
-from minigrad.training.planning import choices, costs
+from minigrad.training.planning import choices, costs, scaling
 from minigrad.training.planning.dial import Dial
 from minigrad.training.settings import RunSettings, TrainConfig
 
@@ -53,6 +53,16 @@ def test_a_number_of_tokens_gets_a_size_that_no_larger_one_beats_in_its_time():
     for tokens in (10**6, 10**8, 10**10):
         size = ENDLESS.choose(TrainConfig(tokens=tokens))
         assert ENDLESS.best(tokens / ENDLESS.speed(LADDER[size])) == size
+
+
+def test_a_size_that_was_never_measured_must_win_clearly() -> None:
+    assert [size for size in LADDER if not DIAL.is_measured(size)] == ["mini", "small"]
+    hours = [DIAL.after(size, 10**10) for size in ("micro", "mini")]  # the law expects a little more of mini
+    assert 0 < hours[0].loss - hours[1].loss < 2 * scaling.ERROR
+    assert DIAL.best(1e9) == "micro"
+    reason = DIAL.rows(settings(TrainConfig(minutes=600.0)))["size"]
+    assert reason.startswith("micro is the best for this time: ")
+    assert re.search(r"; nano 1\.\d\d, mini 1\.\d\d \(never measured\), small ", reason)
 
 
 def test_a_text_that_a_larger_model_would_learn_by_heart_gets_the_smallest():
