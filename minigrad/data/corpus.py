@@ -56,6 +56,11 @@ class Corpus:
         return self._parts.bytes_to_train
 
     @property
+    def bytes_as_one(self) -> float:
+        """The same, of a single text; of a mixture it depends on the shares."""
+        return self.bytes_to_train
+
+    @property
     def num_documents(self) -> int:
         """The number of all documents, but for those of `validation` and `test`."""
         if isinstance(self.documents, TextFiles) and isinstance(self._parts.train, Selection):

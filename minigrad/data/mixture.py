@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from minigrad.data import corpus
 from minigrad.data.corpus import Corpus
 from minigrad.data.selection import without_repeats
+from minigrad.data.shares import length_as_one
 from minigrad.data.split import Parts, num_bytes
 from minigrad.errors import InputError
 from minigrad.system.units import format_bytes
@@ -41,6 +42,11 @@ class Mixture:
     def bytes_to_train(self) -> int:
         """Size of the documents to train on of all texts, as UTF-8, in bytes."""
         return sum(each.bytes_to_train for each in self.parts)
+
+    @property
+    def bytes_as_one(self) -> float:
+        """The size of a single text that would be read as often, in bytes (`length_as_one`)."""
+        return length_as_one(self.shares, [each.bytes_to_train for each in self.parts])
 
     @property
     def num_documents(self) -> int:

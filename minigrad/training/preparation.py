@@ -87,12 +87,12 @@ class Preparation:
         family, skeletons = self.candidates()
         asked, precision = replace(self.opening.asked, model=family), self.choose_precision()
         rates, documents = self.measure_machine(precision), self.read_corpus()
-        dial = Dial(skeletons, rates, documents.bytes_to_train, models.smallest_published(family))
+        dial = Dial(skeletons, rates, documents.bytes_as_one, models.smallest_published(family))
         size = dial.choose(asked)
         path = folder.path if folder else Path(asked.out or places.unused_folder(f"{family}-{size}"))
         skeleton, text = skeletons[size], self.encode(documents, skeletons[size])
         sized = replace(asked, size=size, precision=precision)
-        settings = choices.choose_settings(sized, skeleton, rates, len(text.train), world.size)
+        settings = choices.choose_settings(sized, skeleton, rates, text.train.tokens_as_one, world.size)
         model = models.variant(skeleton, **choices.choose_shape(settings, skeleton, text.tokenizer))
         if settings.objective and settings.teacher is None and not model.can_generate:
             raise InputError(

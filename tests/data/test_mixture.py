@@ -62,6 +62,8 @@ def test_what_one_text_holds_out_is_not_trained_on_in_another(paths, tmp_path):
     assert both.bytes_to_train == sum(len(text.encode()) for text in trained)
     text = TokenizedCorpus.of(both, tokenizer.train(["to be or not"], vocab_size=262))
     assert text.train.num_bytes == both.bytes_to_train
+    assert both.bytes_as_one < both.bytes_to_train
+    assert text.train.tokens_as_one < len(text.train)
     with pytest.raises(InputError, match="all that one of the texts would be trained on, another holds out"):
         Mixture((Corpus("a", "", ("to be",), ("or",)), Corpus("b", "", ("not",), ("to be",))), (0.5, 0.5)).split()
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minigrad.data.selection import Selection
+from minigrad.data.shares import length_as_one
 from minigrad.errors import RunError
 from minigrad.system.cache import cache_folder, mark_used, prune
 from minigrad.system.files import reason, replacing
@@ -47,6 +48,11 @@ class TokenFile:
         """Return the number of tokens."""
         return len(self.tokens)
 
+    @property
+    def tokens_as_one(self) -> float:
+        """The same, of a single text; of a mixture it depends on the shares."""
+        return len(self)
+
 
 def row_of(tokens: TokenFile | Tokens) -> Tokens:
     """Return the tokens of a file, or an array of tokens as it is."""
@@ -68,6 +74,11 @@ class TokenMixture:
     def __len__(self) -> int:
         """Return the number of tokens of all texts."""
         return sum(map(len, self.files))
+
+    @property
+    def tokens_as_one(self) -> float:
+        """The number of tokens of a single text that would be read as often (`length_as_one`)."""
+        return length_as_one(self.shares, [len(file) for file in self.files])
 
 
 def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | None = None) -> TokenFile:

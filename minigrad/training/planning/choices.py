@@ -65,11 +65,12 @@ def expected_tokens(asked: OptimisationSettings, speed: float) -> float:
 
 
 def choose_settings(
-    asked: TrainConfig, model: LanguageModel, rates: costs.Rates, text_tokens: int, processes: int = 1
+    asked: TrainConfig, model: LanguageModel, rates: costs.Rates, text_tokens: float, processes: int = 1
 ) -> RunSettings:
     """Return the settings in which everything that was left open is chosen, for a model, a machine and a text.
 
-    The text has `text_tokens` tokens to train on. Each of the `processes` gets a whole batch. Raises InputError if the
+    The text has `text_tokens` tokens to train on, or, of several, as many as a single one would that is read as often.
+    Each of the `processes` gets a whole batch. Raises InputError if the
     context is longer than the model's.
     """
     limit = model.config.context_length
@@ -126,7 +127,7 @@ def choose_shape(settings: RunSettings, model: LanguageModel, tokenizer: Tokeniz
     return shape
 
 
-def _dropout(model: LanguageModel, tokens: int, text_tokens: int) -> float:
+def _dropout(model: LanguageModel, tokens: int, text_tokens: float) -> float:
     """Return the dropout of a model that reads `tokens` tokens of a text with `text_tokens` different tokens.
 
     A text is learned by heart by many parameters for each different token, and by many passes: so dropout grows with

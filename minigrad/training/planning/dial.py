@@ -19,6 +19,7 @@ BYTES_PER_TOKEN = 3.2
 """Of a text that is not encoded yet: measured with 4,096 tokens on python-docs; with 8,192 it is 3.5."""
 
 _DAY, _TRIAL = 86_400, 60.0  # seconds; no forecasts for trials of less than a minute
+_SURE = 0.5  # of the expected tokens, with which a size must already be the best
 _OPTIMAL = 20  # tokens for each parameter: Hoffmann et al. 2022, arXiv 2203.15556
 
 
@@ -33,7 +34,7 @@ class Dial:
 
     candidates: Mapping[str, LanguageModel]
     rates: costs.Rates
-    text_bytes: int
+    text_bytes: float
     goal: tuple[str, LanguageModel] | None = None  # a larger size, with its name; the plan says how long it takes
 
     @property
@@ -53,14 +54,16 @@ class Dial:
         return scaling.predict(parameters_in_layers(self.candidates[size]), tokens, self.unique_tokens)
 
     def best(self, seconds: float) -> str:
-        """Return the size with the lowest loss after `seconds` of training, among the sizes that `is_fit` allows.
+        """Return the size for `seconds` of training, among the sizes that `is_fit` allows.
 
-        A size beyond all measured ones is chosen only if the law expects it to win by twice its usual error.
+        It has the lowest expected loss after half of that time: a smaller model writes faster, and is further along if
+        the computer slows down, so a size that gets ahead only near the end is not chosen. A size larger than all
+        measured ones must be expected to win by twice the usual error of the law.
         """
         sizes = [size for size in self.candidates if self.is_fit(size)] or list(self.candidates)[:1]
 
         def loss(size: str) -> float:
-            expected = self.after(size, seconds * self.speed(self.candidates[size])).loss
+            expected = self.after(size, _SURE * seconds * self.speed(self.candidates[size])).loss
             return expected if self.is_measured(size) else expected + 2 * scaling.ERROR
 
         return min(sizes, key=loss)
@@ -120,6 +123,8 @@ class Dial:
                 if size != chosen
             )
             reason = f"{chosen} is the best for this time: {losses[chosen]} bits per byte by the scaling law; {others}"
+            if any(each.loss < losses[chosen].loss and self.is_fit(size) for size, each in losses.items()):
+                reason += " (a larger size must be ahead after half of the time already, and clearly if never measured)"
         if unfit := [size for size in self.candidates if not self.is_fit(size)]:
             text = f"{format_estimate(self.unique_tokens)} tokens of text"
             reason += f"; {text} are too few for {' and '.join(unfit)}, which would learn them by heart"

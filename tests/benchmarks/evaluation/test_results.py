@@ -16,6 +16,25 @@ from docs.measurements.records import read
 from tests.source_files import ROOT
 
 FOLDER = ROOT / "benchmarks" / "evaluation"
+OPENED = read()["studies-on-test-text"]
+
+
+@pytest.mark.parametrize("row", OPENED.figures)
+def test_the_record_of_the_test_texts_is_what_the_tables_give(row: str) -> None:
+    name, _, rest = row.partition(": ")
+    arm, _, length = rest.rpartition(", ")
+    study = Study.read(FOLDER / "studies" / f"{name}.toml")
+    results, (comparison,) = read_table(FOLDER / "tables" / f"{name}.json.gz", study), study.comparisons()
+    for part, short in (("documents", "validation"), ("test", "test")):
+        compared = compare(study, results, comparison, int(length), part)
+        tested = [each for each in compared if each.arm.name != study.control and not each.arm.leaks]
+        ps = dict(zip([each.arm.name for each in tested], holm([e.both.p_differs() for e in tested]), strict=True))
+        (found,) = (each.both for each in tested if each.arm.name == arm)
+        assert OPENED.value(row, f"difference, {short}") == pytest.approx(found.mean, abs=5.1e-4)
+        printed = OPENED.values(row)[OPENED.columns.index(f"p, {short}")]
+        assert float(printed) == pytest.approx(ps[arm], abs=0.51 * 10 ** -len(printed.partition(".")[2]))
+    ends = [OPENED.value(row, "95% interval, test", number) for number in (0, 1)]
+    assert ends == pytest.approx(found.interval(), abs=1e-3)
 
 
 @pytest.mark.parametrize("table", sorted((FOLDER / "tables").iterdir()), ids=lambda table: table.name)

@@ -57,12 +57,26 @@ def test_a_number_of_tokens_gets_a_size_that_no_larger_one_beats_in_its_time():
 
 def test_a_size_that_was_never_measured_must_win_clearly() -> None:
     assert [size for size in LADDER if not DIAL.is_measured(size)] == ["mini", "small"]
-    hours = [DIAL.after(size, 10**10) for size in ("micro", "mini")]  # the law expects a little more of mini
-    assert 0 < hours[0].loss - hours[1].loss < 2 * scaling.ERROR
+    micro, mini = (DIAL.after(size, 10**10).loss for size in ("micro", "mini"))
+    assert micro - 2 * scaling.ERROR < mini < micro
     assert DIAL.best(1e9) == "micro"
     reason = DIAL.rows(settings(TrainConfig(minutes=600.0)))["size"]
     assert reason.startswith("micro is the best for this time: ")
     assert re.search(r"; nano 1\.\d\d, mini 1\.\d\d \(never measured\), small ", reason)
+
+
+def test_a_larger_size_must_be_the_best_after_half_of_the_time() -> None:
+    speeds = {size: ENDLESS.speed(LADDER[size]) for size in ("nano", "micro")}
+    seconds, later = 60.0, 6_000.0
+    while later - seconds > 1:  # where micro gets ahead lies between the two
+        middle = (seconds + later) / 2
+        nano, micro = (ENDLESS.after(size, middle * speed).loss for size, speed in speeds.items())
+        seconds, later = (seconds, middle) if micro < nano else (middle, later)
+    assert ENDLESS.best(seconds) == ENDLESS.best(1.9 * seconds) == "nano"
+    assert ENDLESS.best(2.1 * seconds) == "micro"
+    said = "must be ahead after half of the time"
+    assert said in ENDLESS.rows(settings(TrainConfig(minutes=1.5 * seconds / 60), ENDLESS))["size"]
+    assert said not in ENDLESS.rows(settings(TrainConfig(minutes=0.5 * seconds / 60), ENDLESS))["size"]
 
 
 def test_a_text_that_a_larger_model_would_learn_by_heart_gets_the_smallest():
