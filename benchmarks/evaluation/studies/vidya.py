@@ -33,4 +33,4 @@ class Vidya(VidyaV1):
         """Return an empty cache with the heads that keys and values have."""
         config, length = self.config, max_length or self.config.context_length
         shape = config.num_layers, batch_size, length, config.num_heads // self.groups, config.head_dim
-        return nn.KeyValueCache(*shape, self.head().dtype, key_shift=self.shifts_keys)
+        return nn.KeyValueCache(*shape, self.head().dtype, key_shift=self.shifts_keys).in_format(self.cache_format)

@@ -30,3 +30,5 @@ def test_it_writes_what_it_computes(groups: int, has_gate: bool, key_shift: bool
         logits = decoder.step(tokens[:, place], cache)
     np.testing.assert_allclose(logits, wanted, atol=1e-5)
     assert cache.keys.shape == (2, 2, 7, 3 // groups, 4)
+    model.cache_format = "bfloat16"
+    assert model.new_cache().format == "bfloat16"
