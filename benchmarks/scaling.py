@@ -149,7 +149,7 @@ def train_curve(folder: Path, curve: Curve, tokenizer: Path) -> None:
 
 
 def train_grid(folder: Path, jobs: int) -> None:
-    """Train the curves that are not complete, so many side by side."""
+    """Train the curves that are not complete, `jobs` of them side by side."""
     (folder / "results").mkdir(parents=True, exist_ok=True)
     tokenizer = folder / "tokenizer.json"
     if not tokenizer.exists():

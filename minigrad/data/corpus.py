@@ -57,7 +57,7 @@ class Corpus:
 
     @property
     def bytes_as_one(self) -> float:
-        """The same, of a single text; of a mixture it depends on the shares."""
+        """The size of the documents to train on; a mixture of texts counts otherwise (`Mixture.bytes_as_one`)."""
         return self.bytes_to_train
 
     @property

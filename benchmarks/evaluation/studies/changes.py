@@ -36,7 +36,7 @@ class NormOfHeads(nn.Wrapper):
 
 
 class ValueResidual(nn.Wrapper):
-    """Values that are half those of the first layer, by a learned share (Zhou et al. 2024, arXiv 2410.17897)."""
+    """Values mixed with those of the first layer by a learned share, half at first (Zhou et al. 2024, 2410.17897)."""
 
     def __init__(self, inner: nn.Linear, first: list[Tensor], *, is_first: bool) -> None:
         super().__init__(inner)
@@ -76,7 +76,7 @@ class EmbeddingMix(nn.Wrapper):
             self.stream, self.embedding = Parameter((1,), Init(mean=1.0)), Parameter((1,), Init(mean=0.0))
 
     def forward(self, x: Tensor, *arguments: Any) -> Any:
-        """Mix, and pass the layer; an update moves a share by a learning rate, so the embedding counts five times."""
+        """Mix, and run the layer. An update moves a number by about the learning rate; five times it moves faster."""
         if self.is_first:
             self.first[:] = [x]
         else:

@@ -21,7 +21,8 @@ class Nano(VidyaV2):
 
     def __init__(self, config: VidyaV2Config) -> None:
         super().__init__(config)
-        first: list[Tensor] = []  # what the first layer computes in this pass, for the others
+        values: list[Tensor] = []  # of the first layer in this pass, for the others
+        embeddings: list[Tensor] = []  # of this pass, for later layers
         self.tokens: list[Tensor] = []  # of this pass
         for index, layer in enumerate(self.model.layers):
             attention: Any = layer.self_attn
@@ -29,7 +30,7 @@ class Nano(VidyaV2):
                 attention.q_proj = NormOfHeads(attention.q_proj, config.head_dim, config.norm_eps)
                 attention.k_proj = NormOfHeads(attention.k_proj, config.head_dim, config.norm_eps)
             if "value residual" in self.parts:
-                attention.v_proj = ValueResidual(attention.v_proj, first, is_first=index == 0)
+                attention.v_proj = ValueResidual(attention.v_proj, values, is_first=index == 0)
             if "value table" in self.parts and index % 2:
                 attention.v_proj = ValueTable(attention.v_proj, config.vocab_size, self.tokens)
             if "offset" in self.parts:
@@ -39,7 +40,7 @@ class Nano(VidyaV2):
                 layer.mlp = SquaredReLU(config.width, config.feed_forward * 3 // 2, std=config.init_std)
         if "embedding mix" in self.parts:
             layers: Any = self.model.layers
-            self.model.layers = [EmbeddingMix(layer, first, is_first=layer is layers[0]) for layer in layers]
+            self.model.layers = [EmbeddingMix(layer, embeddings, is_first=layer is layers[0]) for layer in layers]
         if "offset" in self.parts:
             norms: Any = self.model
             norms.norm = WiolaRMSNorm(config.width, eps=config.norm_eps)

@@ -13,29 +13,36 @@ from typing import Any
 from benchmarks.evaluation.studies.changes import EmbeddingMix, SquaredReLU, ValueResidual
 from minigrad import nn, ops
 from minigrad.autograd.tensor import Tensor
+from minigrad.errors import InputError
 from models.wiola import Wiola, WiolaConfig
 from models.wiola.attention import GatedCrossLayerAttention, Pass, with_context
 
 PARTS = ("spiral", "context", "gate", "merging", "streams", "offset")
+CONTROLS = ("gelu", "squared relu", "biases", "values", "embedding", "1.125 p")
 
 
 class Parts(Wiola):
     """Wiola with the `parts` named.
 
-    `controls` may have "squared relu" or "gelu", such a block in the place of the SwiGLU; "biases", of queries and
-    keys; "values", a share of those of the first layer in all others; "embedding", a share of it in the input of every
-    layer; and "1.125 p", rotary positions times that, the number of turns that the spiral makes.
+    `controls` may name "gelu" or "squared relu", a block that replaces the SwiGLU (without "streams"); "biases" of
+    queries and keys; "values", a learned share of the first layer's values in all others; "embedding", a learned share
+    of the embedding in the input of every later layer; "1.125 p", rotary positions multiplied by 1.125, so that they
+    turn as fast as the spiral (without "spiral"). Raises InputError for an unknown control, or one without effect.
     """
 
     parts: Collection[str] = PARTS
     controls: Collection[str] = ()
 
     def __init__(self, config: WiolaConfig) -> None:
+        covered = {"gelu": "streams", "squared relu": "streams", "1.125 p": "spiral"}
+        if wrong := [each for each in self.controls if each not in CONTROLS or covered.get(each) in self.parts]:
+            raise InputError(f"{wrong} is not a control of a Wiola with the parts {list(self.parts)}")
         super().__init__(config if "merging" in self.parts else replace(config, atm="off"))
         if "spiral" not in self.parts:
             turns = 1.125 if "1.125 p" in self.controls else 1
             self._angles = nn.LinearAngles(config.head_dim, config.srpe_theta, factor=1 / turns)
-        first: list[Tensor] = []  # what the first layer computes in this pass, for the others
+        values: list[Tensor] = []  # of the first layer in this pass, for the others
+        embeddings: list[Tensor] = []  # of this pass, for later layers
         for index, layer in enumerate(self.model.layers):
             if not {"context", "gate"} <= {*self.parts}:
                 layer.attn = PartOfAttention(config, "context" in self.parts, "gate" in self.parts)
@@ -44,7 +51,7 @@ class Parts(Wiola):
                 layer.attn.q_proj = nn.Linear(config.width, config.width, std=config.init_std)
                 layer.attn.k_proj = nn.Linear(config.width, shared, std=config.init_std)
             if "values" in self.controls:
-                layer.attn.v_proj = ValueResidual(layer.attn.v_proj, first, is_first=index == 0)
+                layer.attn.v_proj = ValueResidual(layer.attn.v_proj, values, is_first=index == 0)
             if "streams" not in self.parts:
                 layer.ffn = one_stream(config, self.controls)
             if "offset" not in self.parts:
@@ -54,7 +61,7 @@ class Parts(Wiola):
             self.model.final_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
         if "embedding" in self.controls:
             layers: Any = self.model.layers
-            self.model.layers = [EmbeddingMix(layer, first, is_first=layer is layers[0]) for layer in layers]
+            self.model.layers = [EmbeddingMix(layer, embeddings, is_first=layer is layers[0]) for layer in layers]
 
 
 class PartOfAttention(GatedCrossLayerAttention):

@@ -50,7 +50,7 @@ class TokenFile:
 
     @property
     def tokens_as_one(self) -> float:
-        """The same, of a single text; of a mixture it depends on the shares."""
+        """The number of tokens; a mixture of texts counts otherwise (`TokenMixture.tokens_as_one`)."""
         return len(self)
 
 

@@ -69,9 +69,9 @@ def choose_settings(
 ) -> RunSettings:
     """Return the settings in which everything that was left open is chosen, for a model, a machine and a text.
 
-    The text has `text_tokens` tokens to train on, or, of several, as many as a single one would that is read as often.
-    Each of the `processes` gets a whole batch. Raises InputError if the
-    context is longer than the model's.
+    The text has `text_tokens` tokens to train on; a mixture counts as a single text that would be read as often. Unless
+    a batch is given, each of the `processes` gets a whole one. Raises InputError if the context is longer than the
+    model's.
     """
     limit = model.config.context_length
     context = asked.context or min(CONTEXT, limit)

@@ -29,7 +29,7 @@ from minigrad.training.settings import RunSettings
 # Time outside matrix products (norms, activation functions, additions, attention's exponentials, dispatch) for a token,
 # per layer and channel, in elements of SwiGLU; fitted to benchmarks/train_step.py on Zen 5 and AMX.
 _OVERHEAD = 90
-_EACH_LAYER = 45  # channels: what a layer takes whatever its width
+_EACH_LAYER = 45  # channels: a layer takes as long as if it were wider by this much
 _SHARED = 1.5  # as many times where threads share every product, and wait for each other
 _EXPERTS_OVERHEAD = 1.6  # as many times with experts, whose products have fewer rows; fitted to 8 experts on nano
 _UPDATE = 1.5  # Muon's small products take this many times as long as large products of equal FLOPs
@@ -86,8 +86,8 @@ def tokens_per_second(
 ) -> float:
     """Estimate the training speed on a machine.
 
-    `update` is what the optimizer multiplies, in FLOPs per token; `replicas` is their number, by default one for each
-    thread.
+    `update` is what the optimizer multiplies, in FLOPs per token. `replicas` is the number of replicas of the model, by
+    default one for each thread; with fewer, threads share every product and wait for each other.
     """
     config = model.config
     elements = float(_OVERHEAD * config.num_layers * (config.width + _EACH_LAYER))

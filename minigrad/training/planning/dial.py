@@ -30,7 +30,10 @@ def parameters_in_layers(model: LanguageModel) -> int:
 
 @dataclass(frozen=True)
 class Dial:
-    """The sizes to choose from, smallest first; the speed of the machine, and the bytes to train on."""
+    """The sizes to choose from, smallest first; the speed of the machine, and the bytes to train on.
+
+    A mixture has the bytes of a single text that would be read as often (`minigrad.data.shares`).
+    """
 
     candidates: Mapping[str, LanguageModel]
     rates: costs.Rates
@@ -39,7 +42,7 @@ class Dial:
 
     @property
     def unique_tokens(self) -> float:
-        """An estimate of the number of tokens of the text."""
+        """An estimate of the number of tokens of the text, or of one that would be read as often as a mixture."""
         return max(self.text_bytes / BYTES_PER_TOKEN, 1.0)
 
     def speed(self, model: LanguageModel) -> float:
@@ -69,7 +72,7 @@ class Dial:
         return min(sizes, key=loss)
 
     def is_measured(self, size: str) -> bool:
-        """Whether a size as large as this was measured, after whatever number of tokens."""
+        """Whether a size at least as large as this was measured, with any number of tokens."""
         return parameters_in_layers(self.candidates[size]) <= scaling.LARGEST
 
     def is_fit(self, size: str) -> bool:
@@ -122,12 +125,14 @@ class Dial:
                 for size, each in losses.items()
                 if size != chosen
             )
-            reason = f"{chosen} is the best for this time: {losses[chosen]} bits per byte by the scaling law; {others}"
-            if any(each.loss < losses[chosen].loss and self.is_fit(size) for size, each in losses.items()):
-                reason += " (a larger size must be ahead after half of the time already, and clearly if never measured)"
+            is_lowest = all(losses[chosen].loss <= each.loss or not self.is_fit(size) for size, each in losses.items())
+            verdict = "the best" if is_lowest else "chosen"
+            reason = f"{chosen} is {verdict} for this time: {losses[chosen]} bits per byte by the scaling law; {others}"
+            if not is_lowest:
+                reason += " (a larger size must be ahead after half of the time, and clearly if never measured)"
         if unfit := [size for size in self.candidates if not self.is_fit(size)]:
-            text = f"{format_estimate(self.unique_tokens)} tokens of text"
-            reason += f"; {text} are too few for {' and '.join(unfit)}, which would learn them by heart"
+            text = f"a text that counts as {format_estimate(self.unique_tokens)} tokens"
+            reason += f"; {text} is too short for {' and '.join(unfit)}, which would learn it by heart"
         return reason
 
     def _later(self, seconds: float, is_known: bool) -> str:

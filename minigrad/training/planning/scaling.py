@@ -11,8 +11,8 @@ eq. 5):
 
     D' = U + U R (1 - e^(-(D / U - 1) / R)) for D > U, and D' = D before.
 
-`CURVES` are the measurements, `LAW` is the fit to them (by `fit`), `WITHOUT` are the fits without one of the
-curves; the spread of their predictions is how well the law is known.
+`CURVES` are the measurements, `LAW` is the fit to them (by `fit`), `WITHOUT` are the fits without one of the curves.
+The spread of their predictions says how far the measured runs leave the law open, not how far it is wrong elsewhere.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def predict(parameters: int, tokens: float, unique_tokens: float) -> Prediction:
 def bounds(
     laws: Iterable[Law], error: float, parameters: int, tokens: float, unique_tokens: float
 ) -> tuple[float, float]:
-    """Return the least and the most that the laws expect, with twice their usual error beyond these."""
+    """Return the least and the most that the laws expect, widened by twice the `error` on both sides."""
     losses = [law.loss(parameters, tokens, unique_tokens) for law in laws]
     return min(losses) - 2 * error, max(losses) + 2 * error
 
@@ -151,7 +151,7 @@ up to 3. Here all parameters count.
 """
 
 ERROR = 0.019
-"""The usual error of the law at the measured runs (the root of the mean square), in bits per byte."""
+"""The root of the mean square of the law's errors at the runs it was fitted to, in bits per byte; new runs err more."""
 
 LARGEST = max(point.parameters for points in CURVES.values() for point in points)
 """The largest measured size, in parameters of the matrices within the layers."""

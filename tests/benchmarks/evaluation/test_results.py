@@ -19,7 +19,7 @@ FOLDER = ROOT / "benchmarks" / "evaluation"
 OPENED = read()["studies-on-test-text"]
 
 
-@pytest.mark.parametrize("row", OPENED.figures)
+@pytest.mark.parametrize("row", [row for row in OPENED.figures if ": " in row and not row.startswith("the ")])
 def test_the_record_of_the_test_texts_is_what_the_tables_give(row: str) -> None:
     name, _, rest = row.partition(": ")
     arm, _, length = rest.rpartition(", ")

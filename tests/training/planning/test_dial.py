@@ -61,7 +61,7 @@ def test_a_size_that_was_never_measured_must_win_clearly() -> None:
     assert micro - 2 * scaling.ERROR < mini < micro
     assert DIAL.best(1e9) == "micro"
     reason = DIAL.rows(settings(TrainConfig(minutes=600.0)))["size"]
-    assert reason.startswith("micro is the best for this time: ")
+    assert reason.startswith("micro is chosen for this time: ")
     assert re.search(r"; nano 1\.\d\d, mini 1\.\d\d \(never measured\), small ", reason)
 
 
@@ -84,7 +84,7 @@ def test_a_text_that_a_larger_model_would_learn_by_heart_gets_the_smallest():
     assert short.choose(TrainConfig(minutes=1e6)) == "nano"
     row = short.rows(settings(TrainConfig(minutes=10, data="a.txt"), short))["size"]
     assert "nano is the best for this time by the scaling law of vidya-v2 on python-docs; " in row
-    assert "3,100 tokens of text are too few for nano and micro and mini and small" in row
+    assert "a text that counts as 3,100 tokens is too short for nano and micro and mini and small" in row
 
 
 @pytest.mark.parametrize("limit", [{"minutes": 10.0}, {"steps": 3_000}])

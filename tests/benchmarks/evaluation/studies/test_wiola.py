@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.evaluation.studies.wiola import Parts
 from minigrad import no_grad
+from minigrad.errors import InputError
 from minigrad.typing import Array
 from models.wiola import WiolaConfig
 
@@ -44,6 +45,14 @@ def test_positions_times_1_125_are_the_spiral_without_its_radius() -> None:
     assert spiral.config.srpe_spiral_divisor == 8
     spiral._angles.amplitude = 0.0
     np.testing.assert_allclose(logits_of(faster), logits_of(spiral), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("parts", "control"), [([], "swish"), (["streams"], "gelu"), (["streams"], "squared relu"), (["spiral"], "1.125 p")]
+)
+def test_a_control_without_effect_is_refused(parts: list[str], control: str) -> None:
+    with pytest.raises(InputError, match="is not a control"):
+        arm_of(parts=parts, controls=[control])
 
 
 def test_layers_share_the_values_of_the_first() -> None:
