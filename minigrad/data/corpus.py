@@ -160,8 +160,9 @@ def _read(
         text = python_docs.read()
         description, documents = text.description, text.documents
     elif name == "python-source":
-        python = f"Python {platform.python_version()}"
-        description, documents = f"source of the standard library of {python}", python_docs.library_source()
+        text = python_docs.read()  # the source of a module has its docstrings: what it holds out is left out here
+        documents = python_docs.library_source((*text.validation, *text.test))
+        description = f"source of the standard library of Python {platform.python_version()}"
     elif name == "shakespeare":
         documents = download(SHAKESPEARE, downloaded, sha256=SHAKESPEARE_SHA256, progress=progress)
         description = "plays of Shakespeare"

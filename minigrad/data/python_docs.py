@@ -108,11 +108,21 @@ def library_documentation() -> list[str]:
     return kept(f"{sys.version} {folder}", lambda: without_copies(documents(), set()))
 
 
-def library_source() -> list[str]:
-    """Return the source files, exact copies once: 30 MB, or 9 MB where the library has no tests installed."""
-    folder = library_folder()
-    texts = (read_source(folder / path) for path in python_files(folder) if path.parts[0] not in _TABLES)
+def library_source(held_out: Iterable[str]) -> list[str]:
+    """Return the source files, exact copies once: 29 MB, or 8 MB where the library has no tests installed.
+
+    A module gives none if a document in `held_out` begins with its name, because its source contains its docstrings.
+    """
+    folder, is_held_out = library_folder(), _module_test(held_out)
+    paths = (path for path in python_files(folder) if path.parts[0] not in _TABLES)
+    texts = (read_source(folder / path) for path in paths if not is_held_out(module_at(path)))
     return list(dict.fromkeys(text for text in texts if text.strip()))
+
+
+def _module_test(held_out: Iterable[str]) -> Callable[[str], bool]:
+    """Return a function of a module's name: whether one of these documents begins with it."""
+    headings = tuple(text.partition("\n")[0] + "." for text in held_out)
+    return lambda module: any(heading.startswith(f"{module}.") for heading in headings)
 
 
 def _topics() -> Iterator[list[Section]]:
@@ -163,11 +173,11 @@ def comments(before: Iterable[str], held_out: Iterable[str]) -> list[str]:
     comments explain the same things. Paragraphs that occurred before, also in the documents `before`, are dropped.
     """
     before, held_out = tuple(before), tuple(held_out)
+    is_held_out = _module_test(held_out)
 
     def documents() -> Iterator[list[Section]]:
-        headings = [text.partition("\n")[0] + "." for text in held_out]
         for module, source in _all_modules():
-            if not any(heading.startswith(f"{module}.") for heading in headings):
+            if not is_held_out(module):
                 long = (comment for comment in comments_of(source) if len(comment) >= SHORTEST_COMMENT)
                 yield [[module, *itertools.chain.from_iterable(map(paragraphs, long))]]
 
@@ -229,9 +239,17 @@ def read_source(path: Path) -> str:
 def modules(folder: Path, files: Iterable[Path]) -> Iterator[tuple[str, str]]:
     """Yield the dotted name and the source of each of these files below `folder`, without tests."""
     for path in files:
-        parts = path.with_suffix("").parts
-        if TEST_FOLDERS.isdisjoint(parts[:-1]):
-            yield ".".join(parts).removesuffix(".__init__"), read_source(folder / path)
+        if TEST_FOLDERS.isdisjoint(path.parts[:-1]):
+            yield module_at(path), read_source(folder / path)
+
+
+def module_at(path: Path) -> str:
+    """Return the dotted name of the module in a file, whose path is relative to the library.
+
+    >>> module_at(Path("json/decoder.py")), module_at(Path("json/__init__.py"))
+    ('json.decoder', 'json')
+    """
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
 def docstrings_of(module: str, source: str) -> list[Section]:

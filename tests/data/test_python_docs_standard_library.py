@@ -85,6 +85,11 @@ def test_python_source_is_every_file_once(tmp_path, monkeypatch):
     assert corpus.load("python-source").documents == ("a = 1\n", "b = π\n")
 
 
+def test_the_source_of_a_held_out_module_is_left_out(tmp_path, monkeypatch):
+    library(tmp_path, monkeypatch, alpha="a = 1\n", alphabet="b = 2\n", beta__gamma="c = 3\n", beta__delta="d = 4\n")
+    assert python_docs.library_source(["alpha.f(x)\n\nReturn x.", "beta.gamma\n\nGreek."]) == ["b = 2\n", "d = 4\n"]
+
+
 def test_a_python_without_source_is_an_error(tmp_path, monkeypatch):
     library(tmp_path, monkeypatch)
     for name in ("python-docs", "python-source"):
