@@ -85,8 +85,9 @@ class Selection:
 def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Selection, int]:
     """Return the training documents without the paragraphs that share a run of 13 words with text that is held out.
 
-    Also returns the number of these paragraphs. A paragraph ends at a blank line. A document that is held out as it is,
-    or that loses all its paragraphs, is dropped; one that shares nothing is returned as it is.
+    Also returns the number of these paragraphs. A paragraph ends at a blank line; of a run that crosses from one into
+    the next, the one in which it begins is left out. A document that is held out as it is, or that loses all its
+    paragraphs, is dropped; one that shares nothing is returned as it is.
 
     >>> words = "to be or not to be that is the question whether tis nobler in the mind"
     >>> unseen, left_out = without_repeats([f"Hamlet\\n\\n{words}\\n\\nExit"], [f"He said {words} to suffer"])
@@ -100,13 +101,23 @@ def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Sele
         pieces = [document]
         if document not in documents and not held.isdisjoint(_runs(document)):
             pieces = re.findall(r".+?(?:\n\s*\n|$(?!\n))", document, re.DOTALL)  # each with its blank lines
-        unseen = [piece for piece in pieces if piece not in documents and held.isdisjoint(_runs(piece))]
+        unseen, behind = list[str](), ""
+        for piece in reversed(pieces):
+            text = piece + behind  # a run may cross from a paragraph into the next
+            if piece not in documents and held.isdisjoint(_runs(text)):
+                unseen.insert(0, piece)
+                behind = _beginning(text)
         left_out += len(pieces) - len(unseen)
         if len(unseen) < len(pieces):
             is_empty = not any(piece.strip() for piece in unseen)
             changed[number] = kept = None if is_empty else "".join(unseen).rstrip()
             lost += len(document.encode()) - len((kept or "").encode())
     return Selection(train, changed, reading, reading.num_bytes - lost), left_out
+
+
+def _beginning(text: str) -> str:
+    """Return the first words of a text, one less than a run has."""
+    return " ".join(itertools.islice((word[0] for word in re.finditer(r"\w+", text)), RUN - 1))
 
 
 def _runs(text: str) -> Iterator[Sequence[str]]:
