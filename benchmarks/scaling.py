@@ -225,6 +225,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="curves that are trained side by side (default: 1)")
     parser.add_argument("--fit", nargs="*", type=Path, metavar="RUN", help="train nothing; more runs of nano to fit to")
     arguments = parser.parse_args()
+    if arguments.jobs < 1:
+        parser.error(f"--jobs {arguments.jobs} trains nothing; give 1 or more")
+    if arguments.fit is not None and not (arguments.folder / "results").is_dir():
+        parser.error(f"{arguments.folder} holds no results; train the grid first, without --fit")
     if arguments.fit is None:
         train_grid(arguments.folder, arguments.jobs)
     else:

@@ -99,27 +99,27 @@ def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Sele
     changed, left_out, lost, reading = dict[int, str | None](), 0, 0, DocumentPass(train)
     for number, document in reading:
         pieces = [document]
-        if document not in documents and not held.isdisjoint(_runs(document)):
+        if document not in documents:
+            if held.isdisjoint(_runs(document)):
+                continue
             pieces = re.findall(r".+?(?:\n\s*\n|$(?!\n))", document, re.DOTALL)  # each with its blank lines
         unseen, behind = list[str](), ""
         for piece in reversed(pieces):
             text = piece + behind  # a run may cross from a paragraph into the next
             if piece not in documents and held.isdisjoint(_runs(text)):
                 unseen.insert(0, piece)
-                behind = _beginning(text)
+                behind = " ".join(_words(text)[: RUN - 1])
         left_out += len(pieces) - len(unseen)
-        if len(unseen) < len(pieces):
-            is_empty = not any(piece.strip() for piece in unseen)
-            changed[number] = kept = None if is_empty else "".join(unseen).rstrip()
-            lost += len(document.encode()) - len((kept or "").encode())
+        is_empty = not any(piece.strip() for piece in unseen)
+        changed[number] = kept = None if is_empty else "".join(unseen).rstrip()
+        lost += len(document.encode()) - len((kept or "").encode())
     return Selection(train, changed, reading, reading.num_bytes - lost), left_out
 
 
-def _beginning(text: str) -> str:
-    """Return the first words of a text, one less than a run has."""
-    return " ".join(itertools.islice((word[0] for word in re.finditer(r"\w+", text)), RUN - 1))
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())
 
 
 def _runs(text: str) -> Iterator[Sequence[str]]:
-    words = re.findall(r"\w+", text.lower())
+    words = _words(text)
     return zip(*(words[start:] for start in range(RUN)), strict=False)

@@ -36,7 +36,7 @@ class NormOfHeads(nn.Wrapper):
 
 
 class ValueResidual(nn.Wrapper):
-    """Values mixed with those of the first layer by a learned share, half at first (Zhou et al. 2024, 2410.17897)."""
+    """Values mixed with those of the first layer by a learned share, half at first (Zhou et al., arXiv 2410.17897)."""
 
     def __init__(self, inner: nn.Linear, first: list[Tensor], *, is_first: bool) -> None:
         super().__init__(inner)
@@ -67,7 +67,10 @@ class ValueTable(nn.Wrapper):
 
 
 class EmbeddingMix(nn.Wrapper):
-    """A layer whose input is mixed with the embedding, as in modded-nanogpt: r x + l x0, r = 1 and l = 0 at first."""
+    """A layer whose input is mixed with the embedding x0, as in modded-nanogpt: r x + 5 l x0; r = 1, l = 0 at first.
+
+    An update changes a parameter by about the learning rate, whatever it does; the 5 lets the embedding come in faster.
+    """
 
     def __init__(self, inner: nn.Module, first: list[Tensor], *, is_first: bool) -> None:
         super().__init__(inner)
@@ -76,7 +79,7 @@ class EmbeddingMix(nn.Wrapper):
             self.stream, self.embedding = Parameter((1,), Init(mean=1.0)), Parameter((1,), Init(mean=0.0))
 
     def forward(self, x: Tensor, *arguments: Any) -> Any:
-        """Mix, and run the layer. An update moves a number by about the learning rate; five times it moves faster."""
+        """Mix, and run the layer."""
         if self.is_first:
             self.first[:] = [x]
         else:

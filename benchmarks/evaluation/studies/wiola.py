@@ -18,7 +18,15 @@ from models.wiola import Wiola, WiolaConfig
 from models.wiola.attention import GatedCrossLayerAttention, Pass, with_context
 
 PARTS = ("spiral", "context", "gate", "merging", "streams", "offset")
-CONTROLS = ("gelu", "squared relu", "biases", "values", "embedding", "1.125 p")
+CONTROLS = {
+    "gelu": "streams",
+    "squared relu": "streams",
+    "1.125 p": "spiral",
+    "biases": "",
+    "values": "",
+    "embedding": "",
+}
+"""The controls, each with the part beside which it has no effect."""
 
 
 class Parts(Wiola):
@@ -34,9 +42,9 @@ class Parts(Wiola):
     controls: Collection[str] = ()
 
     def __init__(self, config: WiolaConfig) -> None:
-        covered = {"gelu": "streams", "squared relu": "streams", "1.125 p": "spiral"}
-        if wrong := [each for each in self.controls if each not in CONTROLS or covered.get(each) in self.parts]:
-            raise InputError(f"{wrong} is not a control of a Wiola with the parts {list(self.parts)}")
+        for control in self.controls:
+            if control not in CONTROLS or CONTROLS[control] in self.parts:
+                raise InputError(f"{control!r} is not a control of a Wiola with the parts {list(self.parts)}")
         super().__init__(config if "merging" in self.parts else replace(config, atm="off"))
         if "spiral" not in self.parts:
             turns = 1.125 if "1.125 p" in self.controls else 1

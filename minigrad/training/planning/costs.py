@@ -27,7 +27,7 @@ from minigrad.training.parallel import divides_layers, has_copies, replicas_of
 from minigrad.training.settings import RunSettings
 
 # Time outside matrix products (norms, activation functions, additions, attention's exponentials, dispatch) for a token,
-# per layer and channel, in elements of SwiGLU; fitted to benchmarks/train_step.py on Zen 5 and AMX.
+# per layer and channel, in elements of SwiGLU; fitted to benchmarks/train_step.py on AMX.
 _OVERHEAD = 90
 _EACH_LAYER = 45  # channels: a layer takes as long as if it were wider by this much
 _SHARED = 1.5  # as many times where threads share every product, and wait for each other

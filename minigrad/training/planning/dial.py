@@ -19,7 +19,7 @@ BYTES_PER_TOKEN = 3.2
 """Of a text that is not encoded yet: measured with 4,096 tokens on python-docs; with 8,192 it is 3.5."""
 
 _DAY, _TRIAL = 86_400, 60.0  # seconds; no forecasts for trials of less than a minute
-_SURE = 0.5  # of the expected tokens, with which a size must already be the best
+_EARLY = 0.5  # of the time: after this a size must already be the best
 _OPTIMAL = 20  # tokens for each parameter: Hoffmann et al. 2022, arXiv 2203.15556
 
 
@@ -66,7 +66,7 @@ class Dial:
         sizes = [size for size in self.candidates if self.is_fit(size)] or list(self.candidates)[:1]
 
         def loss(size: str) -> float:
-            expected = self.after(size, _SURE * seconds * self.speed(self.candidates[size])).loss
+            expected = self.after(size, _EARLY * seconds * self.speed(self.candidates[size])).loss
             return expected if self.is_measured(size) else expected + 2 * scaling.ERROR
 
         return min(sizes, key=loss)
