@@ -48,7 +48,8 @@ def serve(config: ServeConfig) -> None:
         models = load(config)
         for each in models:
             say(f"[{each.name}: {places(each)}]", sys.stderr)
-        address = f"http://{config.host}:{listener.getsockname()[1]}"
+        host = f"[{config.host}]" if ":" in config.host else config.host
+        address = f"http://{host}:{listener.getsockname()[1]}"
         say(f"[serving at {address}/v1, the playground at {address}; Ctrl-C ends it]", sys.stderr)
         settings = uvicorn.Config(
             Api(models, config).app(), log_level="warning", ws="none", timeout_graceful_shutdown=5
@@ -80,8 +81,9 @@ def load(config: ServeConfig) -> list[Served]:
             model.cache_format = config.cache_format
             try:
                 form = tokenizer.load_chat(run, tok)
-            except TokenizerError:  # a model of texts
+            except TokenizerError as error:  # a model of texts, or jinja2 is missing
                 form = None
+                say(f"[{run} writes texts and has no conversations: {error}]", sys.stderr)
             budget = config.cache_megabytes * 2**20 // len(config.runs)
             found.append(Served.within(Path(run).resolve().name, model, tok, form, config, budget))
             warm_up(found[-1].scheduler)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from minigrad.errors import InputError
 from minigrad.options import Group, option, options, shown, unknown
+from minigrad.system.terminal import printable
 
 _MOST = 10**9
 _SEEDS = 2**63 - 1
@@ -127,7 +128,7 @@ def read_tokenize(body: bytes) -> tuple[str | None, str | None, list[dict[str, s
     given = _json(body)
     model, prompt, messages = (given.pop(name, None) for name in ("model", "prompt", "messages"))
     for name in given:
-        raise RefusedError(str(unknown("field", name, ["messages", "model", "prompt"])), field=name)
+        raise RefusedError(str(unknown("field", name, ["messages", "model", "prompt"])), field=printable(name))
     if not isinstance(model, str | None):
         raise RefusedError(f"model takes text, not {shown(model)}", field="model")
     if (prompt is None) == (messages is None) or not isinstance(prompt, str | None):
@@ -182,7 +183,7 @@ def _fields(kind: type[Kind], given: dict[str, Any], own: str) -> Kind:
     names = sorted({*known, own, "stream_options", *IGNORED, *NEUTRAL} - {"include_usage"})
     for name, value in given.items():
         if name not in names:
-            raise RefusedError(str(unknown("field", name, names)), field=name)
+            raise RefusedError(str(unknown("field", name, names)), field=printable(name))
         if value is None or name in IGNORED:
             continue
         if name in NEUTRAL:

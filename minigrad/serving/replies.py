@@ -151,16 +151,19 @@ class Reply:
         return self._entry(_id(token), token.log_probability) | {"top_logprobs": others}
 
     def _entry(self, token: int, log_probability: float | None) -> Json:
-        data = self._tokenizer.decode_bytes([token])
-        return {"token": self._shown(token), "logprob": log_probability, "bytes": list(data)}
+        return {"token": self._shown(token), "logprob": log_probability, "bytes": list(self._bytes(token))}
 
     def _shown(self, token: int) -> str:
         """Return the text of a token; of incomplete characters the bytes, as in `bytes:\\xe2\\x82`."""
-        data = self._tokenizer.decode_bytes([token])
+        data = self._bytes(token)
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError:
             return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
+
+    def _bytes(self, token: int) -> bytes:
+        """Return the bytes of a token; rows of a model beyond those of its tokenizer have none."""
+        return self._tokenizer.decode_bytes([token]) if token < self._tokenizer.vocab_size else b""
 
 
 def _id(token: Token | Scored) -> int:

@@ -86,18 +86,25 @@ class Turns:
         self._waiting.setdefault(text.client, deque()).append(text)
         self.count += 1
 
+    def leave_gone(self) -> None:
+        """Take out the texts whose client no longer waits."""
+        for client, texts in list(self._waiting.items()):
+            if left := deque(text for text in texts if not text.gone):
+                self._waiting[client] = left
+            else:
+                del self._waiting[client]
+        self.count = sum(map(len, self._waiting.values()))
+
     def next(self) -> Text | None:
-        """Return the next text whose client still waits; its client is then the last."""
-        while self._waiting:
-            client = next(iter(self._waiting))
-            texts = self._waiting.pop(client)
-            text = texts.popleft()
-            self.count -= 1
-            if texts:
-                self._waiting[client] = texts
-            if not text.gone:
-                return text
-        return None
+        """Return the next text; its client is then the last."""
+        if not self._waiting:
+            return None
+        client = next(iter(self._waiting))
+        texts = self._waiting.pop(client)
+        if len(texts) > 1:
+            self._waiting[client] = texts
+        self.count -= 1
+        return texts.popleft()
 
 
 class Scheduler:
@@ -116,6 +123,7 @@ class Scheduler:
         self.reads_together = is_plain and can_keep_rows_apart(model.head().dtype)
         self._submitted: queue.SimpleQueue[Text] = queue.SimpleQueue()
         self._turns, self._reading, self._writing = Turns(), deque[Text](), list[Text]()
+        self._news = list[tuple[Text, Event]]()  # of the present turn
 
     @property
     def num_waiting(self) -> int:
@@ -138,21 +146,25 @@ class Scheduler:
 
     def turn(self) -> list[tuple[Text, Event]]:
         """Let texts in, read, and write a token of each text; return the new tokens, and the errors of texts."""
+        self._news = []
         self._let_in()
-        return self._read() + self._write()
+        self._read()
+        self._write()
+        return self._news
 
     def fail(self, error: Exception) -> list[tuple[Text, Event]]:
-        """End every text that is read or written with an error."""
+        """End every text that is read or written with an error; return what the failed turn found, and the errors."""
         failed = [*self._reading, *self._writing]
         for text in failed:
             self._leave(text)
-        return [(text, error) for text in failed]
+        return self._news + [(text, error) for text in failed]
 
     def _let_in(self) -> None:
         for text in [text for text in (*self._reading, *self._writing) if text.gone]:
             self._leave(text)
         while not self._submitted.empty():
             self._turns.add(self._submitted.get())
+        self._turns.leave_gone()
         while self.places.num_free and (following := self._turns.next()) is not None:
             following.place = self.places.take()
             self._reading.append(following)
@@ -161,14 +173,13 @@ class Scheduler:
         self.places.leave(text.place)
         (self._reading if text in self._reading else self._writing).remove(text)
 
-    def _read(self) -> list[tuple[Text, Event]]:
+    def _read(self) -> None:
         """Read the next piece of each prompt, as many as a pass may have tokens; let texts whose prompt is read go on.
 
         The last token of a prompt is left to `_write`.
         """
-        found = list[tuple[Text, Event]]()
         for texts in self._passes():
-            found += self._read_pieces(texts)
+            self._news += self._read_pieces(texts)
         for text in list(self._reading):
             self._copy_pieces(text)
             if text.read == len(text.prompt) - 1:
@@ -178,8 +189,7 @@ class Scheduler:
                     self._writing.append(text)
                 else:
                     self.places.leave(text.place)
-                    found.append((text, None))
-        return found
+                    self._news.append((text, None))
 
     def _passes(self) -> list[list[Text]]:
         """Return the texts of each pass over prompts in this turn; if others must wait, these are then the last.
@@ -226,21 +236,19 @@ class Scheduler:
             self.places.hold(text.place, text.prompt, stop)
         return [(texts[0], _score(texts[0], number, row)) for number, row in enumerate(logits[0], begins[0] + 1)]
 
-    def _write(self) -> list[tuple[Text, Event]]:
+    def _write(self) -> None:
         """Write a token of each text whose prompt is read."""
-        found = list[tuple[Text, Event]]()
         texts = sorted(self._writing, key=lambda text: text.place)
         for text, logits in zip(texts, self._logits(texts), strict=True):
             try:
                 event: Event = text.continuation.next(logits)
             except InputError as error:  # logits that are not finite
                 event = error
-            found.append((text, event))
+            self._news.append((text, event))
             if isinstance(event, Token) and not event.ended:
                 text.last = int(event)
             else:
                 self._leave(text)
-        return found
 
     def _logits(self, texts: list[Text]) -> list[Array]:
         """Read the newest token of each text; return the logits (V,) after it."""

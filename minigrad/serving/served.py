@@ -66,8 +66,8 @@ class Served:
         """Return the ids of a prompt, and how many of them begin every document; raises RefusedError for others."""
         if isinstance(prompt, str):
             return document(self.tokenizer, prompt), self._beginning
-        if min(prompt) < 0 or max(prompt) >= self.model.config.vocab_size:
-            most = self.model.config.vocab_size - 1
+        most = min(self.model.config.vocab_size, self.tokenizer.vocab_size) - 1
+        if min(prompt) < 0 or max(prompt) > most:
             raise RefusedError(
                 f"prompt takes token ids from 0 to {most}, not {min(prompt)} to {max(prompt)}", field="prompt"
             )
@@ -109,7 +109,7 @@ class Served:
         if room < (wanted if wanted is not None else 1):
             raise RefusedError(
                 f"a text with its prompt has at most {self.scheduler.capacity:,} tokens here; the prompt has "
-                f"{prompt:,}, and {wanted or 1:,} more were wanted",
+                f"{prompt:,}, and {1 if wanted is None else wanted:,} more were wanted",
                 field="messages" if isinstance(body, ChatBody) else "prompt",
                 code="context_length_exceeded",
             )

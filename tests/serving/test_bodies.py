@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -121,6 +122,13 @@ def test_a_wrong_chat_is_refused_with_a_sentence(fields: dict[str, Any], message
 def test_a_wrong_request_to_tokenize_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(RefusedError):
         read_tokenize(body(**fields))
+
+
+@pytest.mark.parametrize("read", [read_tokenize, read_completion])
+def test_a_name_with_half_a_character_can_be_refused(read: Callable[[bytes], object]) -> None:
+    with pytest.raises(RefusedError) as refused:
+        read(b'{"prompt": "a", "\\ud800": 1}')
+    assert json.dumps(refused.value.as_dict(), ensure_ascii=False).encode()  # it can be sent
 
 
 def test_a_refusal_has_the_form_of_openai() -> None:

@@ -73,6 +73,14 @@ def test_log_probabilities_without_others_are_wanted_too(tok: Tokenizer) -> None
     assert [completion(tok, logprobs=count).has_logprobs for count in (None, 0, 2)] == [False, True, True]
 
 
+def test_rows_of_the_model_beyond_the_tokens_have_no_text(tok: Tokenizer) -> None:
+    (letter,) = tok.encode("x")
+    drawn = token(letter, "x", "", -1.0)
+    drawn.alternatives = ((tok.vocab_size + 3, -0.5),)
+    found = completion(tok, logprobs=1).whole([part_of(drawn)])["choices"][0]["logprobs"]
+    assert found["top_logprobs"] == [{"": -0.5, "x": -1.0}]
+
+
 def test_an_echo_shows_the_prompt_and_its_scores(tok: Tokenizer) -> None:
     (letter,), scored = tok.encode("x"), Scored(9, -3.0, ())
     for hidden, expected in ((1, [-3.0, -1.0]), (0, [None, -3.0, -1.0])):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import models
 from minigrad import InputError, generation
+from minigrad.generation.continuation import Token
 from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
 from minigrad.quantised import quantise
@@ -210,10 +212,39 @@ def test_clients_take_turns() -> None:
     texts = [text_of(model, Wanted((1,), Sampling(), client=client)) for client in "aaabc"]
     for text in texts:
         turns.add(text)
-    texts[1].gone = True
     assert turns.count == 5
-    assert [turns.next() for _ in range(5)] == [texts[0], texts[3], texts[4], texts[2], None]
+    texts[1].gone = texts[4].gone = True
+    turns.leave_gone()
+    assert turns.count == 3
+    assert [turns.next() for _ in range(4)] == [texts[0], texts[3], texts[2], None]
     assert turns.count == 0
+
+
+def test_a_client_that_goes_away_leaves_the_queue_while_no_place_is_free() -> None:
+    scheduler = Scheduler(model_of("gpt2", None), 1, CONTEXT, TINY_PIECE)
+    texts = [text_of(scheduler.model, Wanted((1,), Sampling(tokens=9))) for _ in range(3)]
+    for text in texts:
+        scheduler.submit(text)
+    scheduler.turn()
+    texts[1].gone = True
+    scheduler.turn()
+    assert (scheduler.num_served, scheduler.num_waiting) == (1, 1)
+
+
+def test_what_a_turn_found_before_it_failed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = Scheduler(model_of("gpt2", None), 2, CONTEXT, TINY_PIECE)
+    ended, failed = (text_of(scheduler.model, Wanted((1,), Sampling(tokens=1))) for _ in range(2))
+    for text in (ended, failed):
+        scheduler.submit(text)
+    error = MemoryError("full")
+    monkeypatch.setattr(failed.continuation, "next", Mock(side_effect=error))
+    with pytest.raises(MemoryError):
+        scheduler.turn()
+    (first, token), *others = scheduler.fail(error)
+    assert first is ended
+    assert isinstance(token, Token)
+    assert others == [(failed, error)]
+    assert scheduler.places.num_free == 2
 
 
 def test_a_text_that_could_outgrow_its_place_is_refused() -> None:

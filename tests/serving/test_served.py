@@ -60,6 +60,7 @@ def test_a_text_has_the_tokens_wanted_or_the_usual_number(
     [
         (completion(max_tokens=91), 10, None, "at most 100 tokens here; the prompt has 10, and 91 more"),
         (completion(), 100, None, "the prompt has 100, and 1 more"),
+        (completion(max_tokens=0, echo=True), 101, None, "the prompt has 101, and 0 more"),
         (completion(max_tokens=6), 10, 5, "max_tokens takes at most 5 here, not 6"),
         (completion(max_tokens=0), 10, None, "or 0 with echo"),
     ],

@@ -75,7 +75,7 @@ class Column {
     this.part("modes").hidden = true;
     this.part("as-text").checked = true;
     this.showMode();
-    const { model } = this.settings, found = await this.server.measure(model, "").catch(() => null);
+    const { model } = this.settings, found = await this.server.measure(model, { prompt: "" }).catch(() => null);
     if (model === this.settings.model) this.part("modes").hidden = !found?.converses;
   }
 
@@ -108,7 +108,7 @@ class Column {
 
   // Return how many tokens may follow a text: at least one.
   async room(prompt, signal) {
-    const { count, most } = await this.server.measure(this.settings.model, prompt, signal);
+    const { count, most } = await this.server.measure(this.settings.model, { prompt }, signal);
     if (count >= most) throw new Error(`The text fills the ${most} tokens that a text may have here: shorten it.`);
     return most - count;
   }
@@ -198,19 +198,31 @@ class Column {
     this.part("message").value = "";
     const answer = element("p", { class: "assistant" });
     this.part("messages").append(element("p", { class: "user" }, content), answer);
-    this.messages.push({ role: "user", content });
-    const messages = [...this.messages], said = { role: "assistant", content: "" };
-    this.messages.push(said);
+    const said = { role: "assistant", content: "" };
     this.say("writing");
     this.showWriting(true);
     return this.during(async (signal) => {
-      for await (const text of this.server.answer({ ...this.settings, messages }, signal)) {
+      const { max_tokens: wanted, ...settings } = this.settings;
+      const { messages, room } = await this.fitting([...this.messages, { role: "user", content }], signal);
+      const asked = { ...settings, messages, max_tokens: Math.min(wanted, room) };
+      for await (const text of this.server.answer(asked, signal)) {
         said.content += text;
+        this.messages = [...messages, said]; // a message without an answer is not kept
         answer.textContent = said.content;
         answer.scrollIntoView({ block: "nearest" });
       }
       return "";
     });
+  }
+
+  // Return the messages and the tokens left for an answer: at least a quarter of the most that there may be. For that
+  // the oldest messages are left out, each with its answer.
+  async fitting(messages, signal) {
+    const { count, most } = await this.server.measure(this.settings.model, { messages }, signal);
+    if (most - count >= most / 4) return { messages, room: most - count };
+    if (messages.length > 1) return this.fitting(messages.slice(2), signal);
+    if (count < most) return { messages, room: most - count };
+    throw new Error(`The message fills the ${most} tokens that a conversation may have here: shorten it.`);
   }
 
   // The token at the cursor is looked at; at the end of the text, the next one.

@@ -36,10 +36,12 @@ class Server {
     return data.map((each) => each.id);
   }
 
-  // Return the number of tokens of a text, the most that a text may have, and whether the model converses.
-  async measure(model, prompt, signal) {
-    const found = await (await this.call("/tokenize", { model, prompt }, signal)).json();
-    return { count: found.count + 1, most: found.max_model_len, converses: found.converses }; // one token begins it
+  // Return the number of tokens of a prompt or of messages, the most that a text may have, and whether the model
+  // converses.
+  async measure(model, content, signal) {
+    const found = await (await this.call("/tokenize", { model, ...content }, signal)).json();
+    const beginning = content.messages ? 0 : 1; // one token begins a text
+    return { count: found.count + beginning, most: found.max_model_len, converses: found.converses };
   }
 
   // Yield the events of a stream.
