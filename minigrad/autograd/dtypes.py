@@ -142,11 +142,13 @@ def _dtype_without_tensors(
     """Return the dtype to compute in if no tensor is a float; None leaves every argument as it is."""
     converted = [position for position in range(len(arrays)) if signature.is_converted(position)]
     floats = [position for position in converted if arrays[position].dtype.kind == "f"]
-    of_arrays = [arrays[position].dtype for position in floats if type(arguments[position]) is not float]
+    of_arrays = [
+        arrays[position].dtype for position in floats if isinstance(arguments[position], np.ndarray | np.generic)
+    ]
     if of_arrays:
         return np.result_type(*of_arrays)
     if floats:
-        return np.dtype(np.float32)  # a Python float is float32, as in Tensor(1.0)
+        return np.dtype(np.float32)  # Python's floats are float32, as in Tensor(1.0) and Tensor([1.0])
     return None if signature.integer_dtype in ("any", None) else np.dtype(signature.integer_dtype)
 
 

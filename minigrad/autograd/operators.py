@@ -121,7 +121,7 @@ class Operators:
         loses = any(tensor.requires_grad for tensor in _tensors_in(inputs))
         if not _tensors_in(options) and not (loses and "out" in options):
             result = getattr(ufunc, method)(*map(unwrap, inputs), **options)
-            if not loses or np.asarray(result).dtype.kind != "f":
+            if not loses or np.asarray(result).dtype.kind not in "fc":
                 return result
         raise _no_gradient(ufunc.__name__)
 
@@ -141,7 +141,7 @@ class Operators:
         if any(tensor.requires_grad for tensor in _tensors_in((inputs, options))):
             result = function(*_without_tensors(inputs), **_without_tensors(options))
             parts = result if isinstance(result, (tuple, list)) else (result,)
-            if name not in _CONSTANT and any(part is None or np.asarray(part).dtype.kind == "f" for part in parts):
+            if name not in _CONSTANT and any(part is None or np.asarray(part).dtype.kind in "fc" for part in parts):
                 raise _no_gradient(function.__name__)
             return result
         return function(*_without_tensors(inputs), **_without_tensors(options))

@@ -58,12 +58,19 @@ def _sparse_attention(*arrays: Array, top_k: int, **options: Any) -> float:
     return _attention(*arrays, **options) / 2
 
 
+def _distillation(x: Array, weight: Array, *_: Array, teaching: Any) -> float:
+    """Count the logits of the student and both gradients, 1 product without a gradient; and the teacher's logits."""
+    return 6.0 * x.size * weight.shape[0] + 2.0 * teaching.rows.size * len(teaching.head)
+
+
 _FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {
     # the FLOPs of one product, and the number of such products in the forward pass and in the backward pass
     "linear": (lambda x, weight, *bias, **options: 2.0 * math.prod(x.shape[:-1]) * weight.size, 1, 2),
     "matmul": (_matmul, 1, 2),
     "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, 2),
     "linear_cross_entropy": (lambda x, weight, *rest: 2.0 * x.size * weight.shape[0], 3, 0),  # 1 without a gradient
+    "linear_distillation": (_distillation, 1, 0),
+    "quantised_linear": (lambda x, *bias, matrix: 2.0 * math.prod(x.shape[:-1]) * math.prod(matrix.shape), 1, 1),
     "linear_losses": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 1, 3),  # the logits a second time
     "attention": (_attention, 1, 2.5),  # the backward pass recomputes the scores
     "attention_with_far_keys": (_with_far_keys, 1, 2.5),

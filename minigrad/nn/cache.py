@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -150,9 +150,11 @@ class KeyValueCache(Cache):
         Shapes: k and v (rows, G, D), sequence s in the rows ``offsets[s]:offsets[s + 1]``; keys and values (batch *
         max_length, G, D), views of the cache, whose gradient is refused; key_ranges (batch, 2): the rows
         ``key_ranges[s, 0]:key_ranges[s, 1]`` are those of sequence s. Call `check_capacity` before the first layer and
-        `advance` after the last. Raises ShapeError for keys or values of other heads than those of the cache.
+        `advance` after the last. Raises ShapeError for keys or values of other heads than those of the cache, or of
+        another dtype, and for a layer that it lacks.
         """
         self.check_heads(k.shape, v.shape)
+        self.check_fits(layer + 1, k.dtype, v.dtype)
         counts, stored = np.diff(offsets), self.stored(layer)
         sequences = np.repeat(np.arange(self.batch_size), counts)
         places = np.arange(len(k)) + np.repeat(stored - offsets[:-1], counts)
@@ -173,6 +175,14 @@ class KeyValueCache(Cache):
                     f"layer computed the shape {shape}; override new_cache of the model, or num_kv_heads and head_dim "
                     "of its config"
                 )
+
+    def check_fits(self, layers: int, *dtypes: np.dtype[Any]) -> None:
+        """Raise ShapeError unless the cache has at least so many layers, and is for keys and values of these dtypes."""
+        if layers > len(self.keys) or any(dtype != self.dtype for dtype in dtypes):
+            raise ShapeError(
+                f"the cache is of {len(self.keys)} layers in {self.dtype}, and the model computes layer {layers} in "
+                f"{' and '.join(dict.fromkeys(map(str, dtypes)))}; take a cache of model.new_cache"
+            )
 
     def rows(self, layer: int, memory: Array, offsets: Array) -> Array:
         """Return the keys or the values of a layer, (rows, G, D), in which `ranges` are those of each sequence."""

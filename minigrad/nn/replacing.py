@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -48,7 +49,7 @@ def replace(model: Module, replacements: Mapping[str, Module]) -> None:
     if unknown := [name for name in replacements if not name or name not in modules]:
         raise InputError(f"the model has no module {unknown[0]!r} inside it that could be replaced")
     new = {id(modules[name]): module for name, module in replacements.items()}
-    for module in modules.values():
+    for _, module in list(model.named_modules()):  # also of those that a wrapper hides behind its own name
         for name, value in vars(module).items():
             vars(module)[name] = _with(value, new)
 
@@ -57,8 +58,14 @@ def _with(value: Any, new: Mapping[int, Module]) -> Any:
     """Return the value of an attribute with modules replaced, also those in lists, tuples and dictionaries."""
     if isinstance(value, Module):
         return new.get(id(value), value)
-    if type(value) in (list, tuple):
-        return type(value)(_with(item, new) for item in value)
-    if type(value) is dict:
-        return {key: _with(item, new) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        items = [_with(item, new) for item in value]
+        if all(item is old for item, old in zip(items, value, strict=True)):
+            return value
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)  # of a named tuple
+    if isinstance(value, dict):
+        changed = {key: item for key, old in value.items() if (item := _with(old, new)) is not old}
+        found = copy.copy(value)
+        found.update(changed)
+        return found
     return value

@@ -39,10 +39,11 @@ class RotaryAngles:
 
     def tables(self, positions: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
         """Return cosines and sines (at least `positions`, D/2) in `dtype`."""
-        if dtype not in self._tables or len(self._tables[dtype][0]) < positions:
+        found = self._tables.get(dtype)
+        if found is None or len(found[0]) < positions:
             cosine, sine = self._cosines_and_sines(1 << (positions - 1).bit_length())
-            self._tables[dtype] = cosine.astype(dtype), sine.astype(dtype)
-        return self._tables[dtype]
+            found = self._tables[dtype] = cosine.astype(dtype), sine.astype(dtype)
+        return found  # and not what is stored by now: another thread may have stored a shorter table
 
     def _cosines_and_sines(self, positions: int) -> tuple[Array, Array]:
         angles = np.outer(np.arange(positions), self.frequencies)

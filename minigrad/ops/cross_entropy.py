@@ -40,7 +40,7 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[Array, Backward]:
     """
     if not logits.ndim or targets.shape != logits.shape[:-1]:
         raise ShapeError(f"cross_entropy needs one target per row: logits {logits.shape}, targets {targets.shape}")
-    flat, count = checked_targets(targets, logits.shape[-1])
+    flat, count = checked_targets("cross_entropy", targets, logits.shape[-1])
     losses, logsumexp = kernels.cross_entropy_forward(logits, flat, IGNORE)
 
     def backward(dy: Array) -> tuple[Array, None]:
@@ -128,7 +128,7 @@ class Head:
         if row_weights is not None and row_weights.shape != targets.shape:
             raise ShapeError(f"{name} needs row_weights {targets.shape}, not {row_weights.shape}")
         self.x, self.weight, self.row_weights = x, weight, row_weights
-        self.targets, self.count = checked_targets(targets, len(weight))
+        self.targets, self.count = checked_targets(name, targets, len(weight))
 
     def scales(self) -> Array:
         """Return the factor of each row's loss in the mean, (rows,)."""
@@ -194,17 +194,17 @@ def logit_chunks(rows: int, vocab_size: int) -> int:
 
 
 def row_chunks(rows: int, vocab_size: int) -> list[slice]:
-    """Return the chunks of rows whose logits are computed one after another; there are `logit_chunks` of them."""
+    """Return the chunks of rows whose logits are computed one after another; at most `logit_chunks`."""
     size = max(-(-rows // logit_chunks(rows, vocab_size)), 1)
     return [slice(start, start + size) for start in range(0, rows, size)]
 
 
-def checked_targets(targets: Array, classes: int) -> tuple[Array, int]:
+def checked_targets(name: str, targets: Array, classes: int) -> tuple[Array, int]:
     """Return the targets as flat int64, and the N that their losses are divided by, at least 1."""
     if targets.dtype.kind not in "iu":
-        raise InputError(f"cross_entropy needs integers as targets, not {targets.dtype}")
+        raise InputError(f"{name} needs integers as targets, not {targets.dtype}")
     flat = np.require(targets.reshape(-1), np.int64, ["C", "W"])
     real = flat[flat != IGNORE]
     if real.size and not (real.min() >= 0 and real.max() < classes):
-        raise InputError(f"cross_entropy got targets from {real.min()} to {real.max()} for {classes} classes")
+        raise InputError(f"{name} got targets from {real.min()} to {real.max()} for {classes} classes")
     return flat, max(real.size, 1)

@@ -37,13 +37,15 @@ def rotary(
     >>> ops.rotary(Tensor([[[3.0, 4.0]]]), **quarter, positions=np.array([1])).tolist()
     [[[-4.0, 3.0]]]
     """
-    if x.ndim != 3 or x.shape[2] != 2 * cosine.shape[1] or positions.shape != x.shape[:1]:
+    are_tables = cosine.ndim == 2 and cosine.shape == sine.shape
+    if x.ndim != 3 or not are_tables or x.shape[2] != 2 * cosine.shape[1] or positions.shape != x.shape[:1]:
         raise ShapeError(
             f"rotary needs x (rows, H, D), tables (positions, D/2) and positions (rows,); got {x.shape}, "
-            f"{cosine.shape} and {positions.shape}"
+            f"{cosine.shape} and {sine.shape}, and {positions.shape}"
         )
     if positions.size and not (positions.min() >= 0 and positions.max() < len(cosine)):
-        raise ShapeError(f"rotary has angles for positions 0 to {len(cosine) - 1}, not for {positions.max()}")
+        span = f"{positions.min()} to {positions.max()}"
+        raise ShapeError(f"rotary has angles for positions 0 to {len(cosine) - 1}, not for {span}")
     cosine, sine = (np.require(table, x.dtype, ["C", "W"]) for table in (cosine, sine))
     positions = np.require(positions, np.int64, ["C", "W"])
     y = kernels.rotate(x, cosine, sine, positions, 1, interleaved)

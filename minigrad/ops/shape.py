@@ -54,7 +54,8 @@ def slice(x: Array, *, index: Any) -> tuple[Array, Backward]:
     except IndexError as error:
         raise ShapeError(f"index {index!r} does not fit shape {x.shape}: {error}") from None
     shape, dtype = x.shape, x.dtype
-    repeats = any(isinstance(part, np.ndarray | list) for part in (index if isinstance(index, tuple) else (index,)))
+    parts = tuple(map(_copied, index if isinstance(index, tuple) else (index,)))
+    repeats = any(isinstance(part, np.ndarray) for part in parts)
 
     def backward(dy: Array) -> Deferred:
         # The gradient is dy in the place of the slice, and 0 elsewhere. Deferred, the gradients of several slices of
@@ -63,15 +64,22 @@ def slice(x: Array, *, index: Any) -> tuple[Array, Backward]:
             if not add:
                 dx[...] = 0
             if repeats:  # an array of indices may select an element several times: its gradients add up
-                np.add.at(dx, index, dy)
+                np.add.at(dx, parts, dy)
             elif add:
-                dx[index] += dy
+                dx[parts] += dy
             else:
-                dx[index] = dy
+                dx[parts] = dy
 
         return Deferred(shape, dtype, write)
 
     return np.asarray(y), backward
+
+
+def _copied(part: Any) -> Any:
+    """Return a part of an index; lists and tuples are arrays, and an array is copied, as the caller may change it."""
+    if not isinstance(part, np.ndarray | list | tuple):
+        return part
+    return np.array(part, None if np.size(part) else np.intp)
 
 
 @op(integer_dtype="any")

@@ -48,7 +48,8 @@ class Decoder:
         logits.
 
         Shapes: tokens (texts,) integers -> (texts, V).
-        Raises InputError for ids out of range, or a cache that is full; ShapeError for more than one token of a text.
+        Raises InputError for ids out of range, or a cache that is full; ShapeError for more than one token of a text,
+        or the cache of another model.
         """
         given = layout or Layout.rectangular(np.size(tokens), 1)
         rows, layout = check_tokens(tokens, self.model.config.context_length, cache, given)
@@ -58,6 +59,8 @@ class Decoder:
             with no_grad():
                 logits: Array = self.model(rows, cache=cache, layout=layout).data
             return logits
+        cache.check_heads((len(rows.data), *self._program.key_heads))
+        cache.check_fits(len(self._program.patterns), self.model.head().dtype)
         ids, vocabulary, dtype = rows.data, self.model.config.vocab_size, cache.dtype
         if ids.size and (ids.min() < 0 or ids.max() >= vocabulary):
             raise InputError(f"a token is a number from 0 to {vocabulary - 1}; got {ids.min()} to {ids.max()}")

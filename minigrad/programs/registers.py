@@ -49,10 +49,14 @@ class Program(NamedTuple):
         """The number that all norms add before the root."""
         return float(self.common.get("eps of norms", 0.0))
 
+    @property
+    def key_heads(self) -> tuple[int, int]:
+        """The number of heads of keys and values, and their size."""
+        return self.common.get("number of heads of keys", 1), self.common.get("size of heads", 1)
+
     def heads(self, positions: int, dtype: np.dtype[Any]) -> Heads:
         """Return the sizes of the heads, and the angles of this many positions."""
-        names = "number of heads", "number of heads of keys", "size of heads"
-        queries, keys, size = (self.common.get(name, 1) for name in names)
+        queries, (keys, size) = self.common.get("number of heads", 1), self.key_heads
         none, angles = np.empty((0, 0), dtype), self.common.get("set of rotary angles")
         cosine, sine = (none, none) if angles is None else angles.tables(positions, dtype)
         patterns = np.array(self.patterns, np.float64).reshape(-1, len(Pattern._fields))

@@ -105,7 +105,6 @@ def quantise(model: Module, format: str) -> None:
             f"something was added to {lost[0]}, such as adapters, and would be lost: round the model before, or merge "
             "the adapters first (adapters.merge)"
         )
-    model.freeze()
     is_skeleton = not any(any(parameter.data.strides) for parameter in model.parameters())
     shared, quantised = dict[int, QuantisedParameter](), dict[str, Module]()
     for name, module in model.named_modules():
@@ -117,6 +116,7 @@ def quantise(model: Module, format: str) -> None:
                 quantised[name] = QuantisedEmbedding(weight)
             else:
                 quantised[name] = QuantisedLinear(weight, module.bias)
+    model.freeze()  # after the rounding, which may refuse a matrix
     replace(model, quantised)
     if not is_skeleton:  # the others leave the array that they shared with the matrices, so that it is freed
         rest = [parameter for parameter in model.parameters() if parameter.is_placed]

@@ -39,6 +39,14 @@ def test_gradients_that_share_an_array_do_not_change_each_other() -> None:
     assert arriving.tolist() == [1.0]
 
 
+def test_gradients_of_a_number_add_up_however_it_is_used() -> None:
+    x = Tensor(np.array(2.0), requires_grad=True)
+    a = x * 3
+    (a[None].sum() + (a[None].sum() + a)).backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == 9.0
+
+
 def test_a_chain_of_ten_thousand_operations() -> None:
     x = Tensor([1.0], requires_grad=True)
     y = x

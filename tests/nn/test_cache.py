@@ -54,6 +54,16 @@ def test_keys_and_values_of_other_heads_are_refused(keys: tuple[int, ...], value
         cache.append(0, *given, np.array([0, 3]))
 
 
+def test_another_dtype_and_a_layer_that_is_not_there_are_refused() -> None:
+    cache, new = KeyValueCache(1, 1, 4, 1, 2), rows(3, 1.0)
+    with pytest.raises(
+        ShapeError, match="the cache is of 1 layers in float32, and the model computes layer 2 in float32"
+    ):
+        cache.append(1, new, new, np.array([0, 3]))
+    with pytest.raises(ShapeError, match=r"computes layer 1 in float64 and float32; take a cache of model\.new_cache"):
+        cache.append(0, Tensor(new.data.astype(np.float64)), new, np.array([0, 3]))
+
+
 def test_a_cache_without_arrays_is_refused_by_name() -> None:
     with pytest.raises(TypeError, match="Cache has no arrays"):
         _ = Cache(1, 1).num_bytes

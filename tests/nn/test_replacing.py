@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict, defaultdict
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -51,6 +53,26 @@ def test_a_wrapped_layer_works_in_a_model_as_in_its_copy() -> None:
     model.load_state_dict(model.state_dict())
     nn.replace(model, {name: each.inner for name, each in found.items()})
     assert not any("shift" in name for name in model.state_dict())
+
+
+class Named(NamedTuple):
+    """A container with a class of its own."""
+
+    layer: nn.Linear
+    number: int = 3
+
+
+def test_what_is_inside_a_wrapped_module_is_replaced_and_containers_keep_their_class() -> None:
+    inner, new = Places(), nn.Linear(2, 2, bias=False)
+    model = nn.Sequential(nn.Wrapper(inner))
+    nn.replace(model, {"0.one": new})
+    assert inner.one is inner.many[0] is new
+    model = Places()
+    model.many = [OrderedDict(key=model.one), Named(model.one), defaultdict(list, key=model.one)]  # type: ignore[list-item]
+    nn.replace(model, {"one": new})
+    ordered, named, other = model.many
+    assert ordered["key"] is named.layer is other["key"] is new  # type: ignore[index, union-attr, attr-defined]
+    assert [type(each) for each in model.many] == [OrderedDict, Named, defaultdict]
 
 
 def test_what_is_not_there_cannot_be_replaced() -> None:

@@ -42,7 +42,9 @@ def test_products_depend_on_the_distance_alone(q_position: int, k_position: int,
 
 def test_tables_and_positions_that_do_not_fit_are_refused() -> None:
     tables = {"cosine": np.ones((4, 3)), "sine": np.zeros((4, 3))}
-    with pytest.raises(ShapeError, match="positions 0 to 3, not for 4"):
+    with pytest.raises(ShapeError, match="positions 0 to 3, not for 0 to 4"):
         ops.rotary(Tensor(np.zeros((2, 1, 6))), positions=np.array([0, 4]), **tables)
+    with pytest.raises(ShapeError, match=r"\(4, 3\) and \(2, 3\)"):
+        ops.rotary(Tensor(np.zeros((1, 1, 6))), positions=np.array([3]), **tables | {"sine": np.zeros((2, 3))})
     with pytest.raises(ShapeError, match=r"\(2, 1, 8\)"):
         ops.rotary(Tensor(np.zeros((2, 1, 8))), positions=np.array([0, 1]), **tables)

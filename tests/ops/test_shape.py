@@ -17,6 +17,24 @@ def test_gradients_of_a_repeated_index_add_up() -> None:
     assert x.grad.tolist() == [0, 11, 0, 100]
 
 
+@pytest.mark.parametrize("index", [np.array([1, 1]), [1, 1], ((1, 1),), ((1, 1), slice(None))])
+def test_repeated_rows_have_the_sum_of_their_gradients(index: object) -> None:
+    x = Tensor(np.zeros((3, 2)), requires_grad=True)
+    x[index].sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[0, 0], [2, 2], [0, 0]]
+
+
+def test_the_gradient_goes_where_the_elements_came_from_whatever_becomes_of_the_index() -> None:
+    x, places = Tensor(np.zeros(4), requires_grad=True), np.array([0, 1])
+    y = x[places]
+    places[...] = 3
+    y.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [1, 1, 0, 0]
+    assert x[[]].shape == (0,)
+
+
 def test_a_list_or_a_tensor_indexes_as_an_array_does() -> None:
     x = Tensor(np.arange(4.0))
     assert x[[3, 0]].tolist() == x[Tensor([3, 0])].tolist() == [3.0, 0.0]

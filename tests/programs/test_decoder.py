@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import models
-from minigrad import InputError, no_grad
+from minigrad import InputError, ShapeError, no_grad
 from minigrad.kernels.decoding.program import Step
 from minigrad.kernels.gemm import backend
 from minigrad.programs.decoder import Decoder
@@ -82,6 +82,13 @@ def test_bad_input_is_refused_and_the_cache_stays(family: str) -> None:
     decoder.step([1, 2], cache)
     with pytest.raises(InputError, match="capacity of 2 tokens"):
         decoder.step([1, 2], cache)
+
+
+def test_the_cache_of_another_model_is_refused() -> None:
+    decoder = Decoder(build("vidya-v2").eval())
+    for other in (build("vidya-v2", num_layers=1), build("vidya-v2", "float64"), build("vidya-v2", head_dim=2)):
+        with pytest.raises(ShapeError, match="new_cache"):
+            decoder.step([1], other.eval().new_cache(1, 2))
 
 
 def test_decoders_of_one_model_read_the_same_memory_until_the_weights_change() -> None:

@@ -57,6 +57,11 @@ def test_what_cannot_be_quantised_is_refused() -> None:
         quantise(model, "int4")
     with pytest.raises(InputError, match="float64"):
         quantise(build("vidya-v2", "float64"), "int8")
+    broken = build("vidya-v2")
+    broken.head().data[0, 0] = np.nan
+    with pytest.raises(InputError):
+        quantise(broken, "int8")
+    assert all(parameter.requires_grad for parameter in broken.parameters())  # it can be trained as before
 
 
 def test_a_model_with_adapters_is_rounded_before_or_after_they_are_merged() -> None:

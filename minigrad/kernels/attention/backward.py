@@ -64,8 +64,8 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
                 panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
                 most = seen.visible[first + (row + panel.num_rows - 1) // heads.group]
                 least = seen.first[first + row // heads.group]
-                if most <= begin:
-                    continue
+                if most <= max(begin, least // COLUMNS * COLUMNS):
+                    continue  # no query of the panel sees a key of this tile
                 if least >= begin + n:
                     break  # neither number decreases: no later panel sees a key of this tile
                 skipped = max(least // COLUMNS * COLUMNS - begin, 0)

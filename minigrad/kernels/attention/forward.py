@@ -143,7 +143,7 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
             # Keys before the first one that the first query sees are left out, in whole blocks of the packed factors.
             least, most = seen.first[0] // COLUMNS * COLUMNS, seen.visible[COLUMNS - 1]
             largest[:], total[:], attended[:] = -np.inf, zero, zero
-            for begin in range(least // KEYS * KEYS, most, KEYS):
+            for begin in range(least // KEYS * KEYS, most if most > least else 0, KEYS):  # no tile without keys
                 n, tile, skipped = min(KEYS, num_keys - begin), begin // KEYS, max(least - begin, 0)
                 keys = Tile(begin + skipped, round_up(min(KEYS, most - begin) - skipped, ROWS))
                 place = tile * k_size + skipped * lane_size(k_left, size)

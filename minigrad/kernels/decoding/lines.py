@@ -136,7 +136,8 @@ def _rounded_to_bfloat16(part: Array) -> Stored:
 def _rounded_to_int8(part: Array) -> Stored:
     scales = np.abs(part).max(axis=1, initial=0) / np.float32(127)
     safe = np.where(scales > 0, scales, np.float32(1))
-    return Stored(np.rint(part / safe[:, None]).astype(np.int8), scales)
+    # A scale below the normal numbers is itself rounded, so a quotient may be beyond 127.
+    return Stored(np.rint(part / safe[:, None]).clip(-127, 127).astype(np.int8), scales)
 
 
 def _rounded_to_int4(part: Array) -> Stored:

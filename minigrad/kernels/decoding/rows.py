@@ -58,7 +58,10 @@ def normalise(memory: Array, step: Step, eps: float, share: Share) -> None:
             mean /= size
         for j in range(x.size):
             square += (x[j] - mean) * (x[j] - mean)
-        factor = memory.dtype.type(1) / np.sqrt(square / size + memory.dtype.type(eps))
+        square = square / size + memory.dtype.type(eps)
+        # As in the operation (`minigrad.kernels.rowwise.norm`): a row whose squares overflow is NaN.
+        is_finite = square < np.inf or step.code == codes.LAYER_NORM
+        factor = memory.dtype.type(1) / np.sqrt(square) if is_finite else memory.dtype.type(np.nan)
         for j in range(x.size):
             value = (x[j] - mean) * factor * weight[j]
             y[j] = value + bias[j] if step.code == codes.LAYER_NORM else value

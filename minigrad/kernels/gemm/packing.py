@@ -101,8 +101,7 @@ def pack_steps(factor: Factor, section: Section, packed: Array) -> None:
     """Copy a section of a factor whose lines are steps.
 
     A few lines are copied at a time: they stay in the first-level cache while one panel after the other takes its
-    share. If a panel is not as wide as a register, stores overrun it; the next step, or the next panel, overwrites the
-    excess.
+    share.
     """
     matrix, lanes, (first, last, begin, steps) = factor.matrix, factor.layout.lanes, section
     x = matrix.elements

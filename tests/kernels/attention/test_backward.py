@@ -94,6 +94,22 @@ def test_a_query_that_sees_no_key_has_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("seen", [2 * COLUMNS, 2 * COLUMNS + 1, KEYS, KEYS + COLUMNS])
+def test_a_panel_of_queries_that_see_no_key_has_no_gradient(dtype: Any, seen: int) -> None:
+    q, k, v, plan = causal_case(dtype, [seen + COLUMNS], heads=(1, 1, 5))
+    blind = np.arange(seen + COLUMNS) >= seen
+    bounds = {"visible": np.where(blind, seen, plan.visible), "first_visible": np.where(blind, seen, 0)}
+    plan, dout = replace(plan, **bounds), np.random.default_rng(1).normal(size=q.shape).astype(dtype)
+    out, logsumexp = attention_forward(q, k, v, plan)
+    assert not out.reshape(q.shape)[blind].any()
+    assert (logsumexp[blind] == -np.inf).all()
+    got = attention_backward(dout, q, k, v, out, logsumexp, plan)
+    assert not got[0][blind].any()
+    for gradient, each in zip(got, wanted(dout, q, k, v, plan), strict=True):
+        np.testing.assert_allclose(gradient, each, rtol=0, atol=TOLERANCE[dtype] * max(1, np.abs(each).max()))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("name", ["q", "k", "v", "dout"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
