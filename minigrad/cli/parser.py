@@ -76,8 +76,9 @@ class Parser(Generic[Settings]):
     def _refusal(self, error: argparse.ArgumentError, arguments: Sequence[str]) -> InputError:
         """Return an error of argparse as InputError, with the option's own description of its values."""
         option = next((each for each in self.options if each.spelling == error.argument_name), None)
-        if option is None:  # argparse names no argument: a positional one is missing
-            missing = [each for each in self.options if each.positional and each.default is REQUIRED]
+        if option is None:
+            is_missing = error.argument_name is None  # argparse names no argument: a positional one is missing
+            missing = [each for each in self.options if is_missing and each.positional and each.default is REQUIRED]
             said = f"{missing[0].spelling} is missing: {missing[0].help}. See" if missing else f"{error}; see"
             return InputError(f"{said} {self.prog} --help")
         if isinstance(error.__context__, argparse.ArgumentTypeError):

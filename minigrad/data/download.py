@@ -37,7 +37,8 @@ def download(
     Raises RunError when the address cannot be read to its end or its bytes have another checksum, InputError for text
     that is not an address.
     """
-    kept = cache_folder() / "downloads" / hashlib.blake2b(address.encode(), digest_size=16).hexdigest()
+    name = hashlib.blake2b(address.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    kept = cache_folder() / "downloads" / name
     if kept.is_file():
         cached = kept.read_bytes()
         if sha256 == hashlib.sha256(cached).hexdigest():

@@ -69,12 +69,22 @@ class Mixture:
             tuple(itertools.chain.from_iterable(dict.fromkeys(each)))
             for each in ([parts.validation for parts in self.parts], [parts.test for parts in self.parts])
         )
-        train = itertools.chain.from_iterable(parts.train for parts in self.parts)
+        train = _Chained(tuple(parts.train for parts in self.parts))
         return Parts(train, validation, test, sum(parts.left_out for parts in self.parts))
 
     def sample(self) -> Iterator[str]:
         """Yield enough of the documents to train on to learn a vocabulary from."""
         return itertools.chain.from_iterable(each.sample() for each in self.parts)
+
+
+@dataclass(frozen=True)
+class _Chained:
+    """Texts one after the other, as often as they are read."""
+
+    texts: tuple[Iterable[str], ...]
+
+    def __iter__(self) -> Iterator[str]:
+        return itertools.chain.from_iterable(self.texts)
 
 
 def _without(parts: Parts, held_out: Iterable[str]) -> Parts:

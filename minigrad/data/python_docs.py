@@ -2,8 +2,8 @@
 
 Every installation has these sources. Validation text comes from Python's own documentation alone and is chosen by the
 hash of each document, so it does not change with the versions of packages, and hardly with that of Python. The test
-text is as long, and has the same share of each source as the training text. The files are read and parsed, never
-imported: importing all modules would run code and open windows.
+text is as long, and has the same share of each source of documentation as the training text; comments are only trained
+on. The files are read and parsed, never imported: importing all modules would run code and open windows.
 """
 
 from __future__ import annotations

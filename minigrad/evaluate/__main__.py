@@ -83,7 +83,7 @@ def check_settings(settings: EvaluateConfig) -> list[int]:
     """Return the lengths; raises InputError for a setting out of its bounds."""
     validate(settings)
     words = settings.lengths.split(",") if settings.lengths is not None else []
-    if not all(word.strip().isdecimal() and 0 < int(word) <= 10**9 for word in words):
+    if not all(word.strip().isdecimal() and len(word) <= 20 and 0 < int(word) <= 10**9 for word in words):
         raise InputError(f"--lengths takes whole numbers of at least 1, as in 256,512,1024, not {settings.lengths!r}")
     return [int(word) for word in words]
 
@@ -125,7 +125,8 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     context = config.context or min(record.used.get("context", longest), longest)
     way = config.documents or record.used.get("documents", "packed")
     if context > longest:
-        raise InputError(f"--context {context:,} is more than the model's {longest:,}; --lengths {context} extends it")
+        more = "" if model.learns_positions else f"; --lengths {context} extends it"
+        raise InputError(f"--context {context:,} is more than the model's {longest:,}{more}")
     if lengths and model.learns_positions:
         raise InputError(f"--lengths needs a model with rotary positions; the one in {config.run} learns its positions")
     with phase("evaluating", sys.stderr):

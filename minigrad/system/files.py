@@ -32,7 +32,8 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.tmp")
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         if leftover == temporary or not _is_running(leftover.name.split(".")[-2].partition("-")[0]):
-            leftover.unlink(missing_ok=True)
+            with suppress(PermissionError):  # on Windows, a file that another process has open
+                leftover.unlink(missing_ok=True)
     try:
         yield temporary
         sync_file(temporary)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from minigrad.errors import InputError
 from minigrad.system import blas, environment, memory, processors
+from minigrad.system.control_groups import memory_left
 from minigrad.system.units import plural
 
 _POOL_VARIABLE = "MINIGRAD_THREADS"
@@ -103,7 +104,7 @@ def peak_memory_bytes() -> int:
 
 
 def available_memory_bytes() -> int:
-    """Return the bytes of memory that a new program could use now; 0 where the system does not report it."""
+    """Return the bytes of memory that a new program could use now, here or in its container; 0 if that is not known."""
     if sys.platform == "win32":
         return memory.windows_available()
     if sys.platform == "darwin":
@@ -112,7 +113,8 @@ def available_memory_bytes() -> int:
         lines = _MEMINFO.read_text(encoding="utf-8").splitlines()
     except OSError:
         return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 0)
+    found = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 0)
+    return min([found, *memory_left()])
 
 
 def may_use_tiles() -> bool:

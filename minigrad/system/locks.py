@@ -79,14 +79,16 @@ class FolderLock:
             raise RunError(f"{folder} was removed while this process was writing into it; nothing more is written")
 
     def release(self) -> None:
-        """Give up the lock, if there is one, and remove its file."""
+        """Give up the lock, if there is one, and remove its file; one of that name in a folder made anew stays."""
         if self._held is None:
             return
         (descriptor, path), self._held = self._held, None
+        is_ours = _is_same(os.fstat(descriptor), path)
         with suppress(OSError):  # Windows removes no open file
-            path.unlink()
+            if is_ours:
+                path.unlink()
         os.close(descriptor)
-        if os.name == "nt":
+        if os.name == "nt" and is_ours:
             with suppress(OSError):
                 path.unlink()
 

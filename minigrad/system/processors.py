@@ -11,9 +11,11 @@ import ctypes
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from minigrad.system.control_groups import quotas
 
 _ROOT = Path("/")
 
@@ -52,33 +54,7 @@ def _linux_cores() -> int:
             siblings.add(path.read_text(encoding="ascii"))  # the same text for every hyperthread of a core
         except OSError:
             siblings.add(str(number))
-    return min([len(siblings), *_quotas()])
-
-
-def _quotas() -> Iterator[int]:
-    """Yield the processors that the process's control groups may keep busy, for each group that has a limit."""
-    try:
-        lines = (_ROOT / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return
-    for line in lines:  # hierarchy:controllers:path; the second version has neither number nor controllers
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            folder, files = _ROOT / "sys/fs/cgroup", ["cpu.max"]
-        elif "cpu" in controllers.split(","):
-            folder, files = _ROOT / "sys/fs/cgroup" / controllers, ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
-        else:
-            continue
-        group = folder / path.lstrip("/")
-        # Inside a container the path may be that of the host, which is not visible: then the root is the container's.
-        for place in {folder, *(each for each in (group, *group.parents) if each.is_relative_to(folder))}:
-            try:
-                words = " ".join((place / name).read_text(encoding="ascii") for name in files).split()
-                quota, period = map(int, words)
-            except (OSError, ValueError):  # no such file, or "max": no limit
-                continue
-            if quota > 0 < period:
-                yield max(1, -(-quota // period))
+    return min([len(siblings), *quotas()])
 
 
 def _macos_count(name: str) -> int | None:

@@ -87,7 +87,7 @@ class Preparation:
         family, skeletons = self.candidates()
         asked, precision = replace(self.opening.asked, model=family), self.choose_precision()
         rates, documents = self.measure_machine(precision), self.read_corpus()
-        dial = Dial(skeletons, rates, documents.bytes_as_one, models.smallest_published(family))
+        dial = Dial(skeletons, rates, documents.bytes_as_one, models.smallest_published(family), world.size)
         size = dial.choose(asked)
         path = folder.path if folder else Path(asked.out or places.unused_folder(f"{family}-{size}"))
         skeleton, text = skeletons[size], self.encode(documents, skeletons[size])

@@ -175,7 +175,10 @@ def test_an_answer_that_cannot_be_read_is_not_kept(web, name, answer, message):
     assert kept() == []
 
 
-@pytest.mark.parametrize("address", ["http://[bad", "http://", "http://example.org/a b", "http://exa\x1bmple.org/\n"])
+@pytest.mark.parametrize(
+    "address",
+    ["http://[bad", "http://", "http://example.org/a b", "http://exa\x1bmple.org/\n", "http://a.invalid/\udcff"],
+)
 def test_what_is_no_address_is_bad_input(address):
     with pytest.raises(InputError, match="is not an address that can be read: "):
         corpus.load(address)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from minigrad.system import processors
+from minigrad.system import control_groups, processors
 from minigrad.system.processors import cores
 
 
@@ -33,6 +33,7 @@ def machine(monkeypatch: Any, tmp_path: Path) -> Any:
             (tmp_path / name).write_text(text, encoding="ascii")
 
         monkeypatch.setattr(processors, "_ROOT", tmp_path)
+        monkeypatch.setattr(control_groups, "ROOT", tmp_path)
         monkeypatch.setattr(processors.sys, "platform", "linux")
         monkeypatch.setattr(processors.os, "sched_getaffinity", lambda process: allowed, raising=False)
 

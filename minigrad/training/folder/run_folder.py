@@ -57,10 +57,12 @@ def difference(record: Record, found: Mapping[str, str]) -> str:
 
 def check_beginnings(settings: TrainConfig, test: Iterable[str]) -> None:
     """Raise InputError if a test is wanted, and a model of --init or --teacher, or its own, was trained on its text."""
-    found, folders = of_test(test), [settings.init, settings.teacher] if settings.test else []
+    found, folders, seen = of_test(test), [settings.init, settings.teacher] if settings.test else [], set[Path]()
     while folders:
         folder = folders.pop()
-        if folder is not None and (Path(folder) / FILE).is_file():
+        # A folder that was renamed may bear the name of its own beginning.
+        if folder is not None and (Path(folder) / FILE).is_file() and (path := Path(folder).resolve()) not in seen:
+            seen.add(path)
             record = Record.read(Path(folder))
             if record.text_name == settings.text and record.test_text != found:
                 raise InputError(

@@ -59,8 +59,8 @@ class Writer:
 
     def check(self) -> None:
         """Raise the error of a write that has failed; do not wait for one that is going on."""
-        error, self._error = self._error, None
-        if error is not None:
+        if (error := self._error) is not None:  # cleared only if seen: the thread may store one at any moment
+            self._error = None
             raise error
 
     def join(self) -> None:

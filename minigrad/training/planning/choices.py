@@ -54,13 +54,13 @@ def choose_precision(asked: TrainConfig, *, gains_by_bfloat16: bool) -> str:
     return "bfloat16" if gains_by_bfloat16 and asked.matmul != "blas" and not writes else "float32"
 
 
-def expected_tokens(asked: OptimisationSettings, speed: float) -> float:
+def expected_tokens(asked: OptimisationSettings, speed: float, processes: int = 1) -> float:
     """Return the number of tokens of a run, at `speed` tokens per second."""
     if asked.tokens:
         return float(asked.tokens)
     if asked.steps:
-        per_step = (asked.batch or TOKENS_PER_STEP // CONTEXT) * (asked.context or CONTEXT)
-        return float(asked.steps * per_step * asked.accumulate)
+        context = asked.context or CONTEXT
+        return float(asked.steps * _batch(asked, context, processes) * context * asked.accumulate)
     return 60 * (asked.minutes or 0.0) * speed
 
 
@@ -77,7 +77,7 @@ def choose_settings(
     context = asked.context or min(CONTEXT, limit)
     if context > limit:
         raise InputError(f"--context {context} is longer than the model's context of {limit}; take at most {limit}")
-    batch = asked.batch or max(1, TOKENS_PER_STEP // context) * processes
+    batch = _batch(asked, context, processes)
     per_step, limit_steps = batch * context * asked.accumulate, asked.steps
     if asked.tokens:
         limit_steps = math.ceil(asked.tokens / per_step)
@@ -108,6 +108,11 @@ def choose_settings(
     if asked.warmup is not None:
         given["warmup"] = warmup_steps(asked.warmup, steps)
     return RunSettings(**given | {name: value for name, value in chosen.items() if given[name] is None})
+
+
+def _batch(asked: OptimisationSettings, context: int, processes: int) -> int:
+    """Return the sequences of a step: those that are given, or in each process as many as make the usual tokens."""
+    return asked.batch or max(1, TOKENS_PER_STEP // context) * processes
 
 
 def warmup_steps(asked: float, steps: int) -> int:

@@ -110,15 +110,16 @@ def _length(plan: Plan) -> str:
     if steps and plan.done >= steps:
         return f"all {plural(steps, 'step')} are done; a larger --steps, --tokens or --minutes continues this run"
     tokens = plan.tokens_to_come()
-    number = tokens / max(plan.source.tokens_per_pass(settings.batch * settings.accumulate), 1)
-    passes = f"{number:.1f} passes over the {'lessons' if settings.is_lesson else 'text'}"
-    worth, warning = scaling.LAW.worth_of_pass(number), ""
+    per_pass = max(plan.source.tokens_per_pass(settings.batch * settings.accumulate), 1)
+    passes = f"{tokens / per_pass:.1f} passes over the {'lessons' if settings.is_lesson else 'text'}"
+    worth, warning = scaling.LAW.worth_of_pass((plan.done * settings.tokens_per_step + tokens) / per_pass), ""
     if worth < _LEAST_WORTH and not settings.is_lesson:
         last = f"the last pass is worth {worth:.0%} of new text, and the model learns it by heart"
         warning = f"; the text is read so often that {last}: take more --data, or less time"
     if not steps:
         minutes = format_seconds(60 * (settings.minutes or 0.0))
-        return f"{minutes}: about {format_estimate(tokens)} tokens, {passes}{warning}"
+        done = f" ({plural(plan.done, 'step')} done)" if plan.done else ""
+        return f"{minutes}{done}: about {format_estimate(tokens)} tokens, {passes}{warning}"
     done = f" ({plan.done:,} are done)" if plan.done else ""
     in_all = f"in about {format_seconds(tokens / speed + plan.seconds_after())}"
     return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens, {passes}, {in_all}{warning}"

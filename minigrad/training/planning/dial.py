@@ -39,6 +39,7 @@ class Dial:
     rates: costs.Rates
     text_bytes: float
     goal: tuple[str, LanguageModel] | None = None  # a larger size, with its name; the plan says how long it takes
+    processes: int = 1  # each takes a batch of its own
 
     @property
     def unique_tokens(self) -> float:
@@ -93,7 +94,7 @@ class Dial:
     def seconds(self, asked: OptimisationSettings, size: str) -> float:
         """Return the time that a run of a size takes."""
         speed = self.speed(self.candidates[size])
-        return expected_tokens(asked, speed) / speed
+        return expected_tokens(asked, speed, self.processes) / speed
 
     def rows(self, settings: TrainConfig) -> dict[str, str]:
         """Return the rows that say why a size was chosen, if there was a choice, and what more time would buy.

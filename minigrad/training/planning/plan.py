@@ -148,4 +148,5 @@ class Plan:
         settings = self.settings
         if settings.steps:
             return max(settings.steps - self.done, 0) * settings.tokens_per_step
-        return max(60 * (settings.minutes or 0.0) - self.seconds_after(), 0.0) * self.tokens_per_second()
+        in_all = max(60 * (settings.minutes or 0.0) - self.seconds_after(), 0.0) * self.tokens_per_second()
+        return max(in_all - self.done * settings.tokens_per_step, 0.0)

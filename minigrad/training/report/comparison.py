@@ -25,10 +25,16 @@ class ComparedRun:
     records: Sequence[Mapping[str, Any]]
 
     @property
+    def result(self) -> Mapping[str, Any]:
+        """What the run ended with; empty for one that has not ended, or was extended since then."""
+        result = self.record.result
+        return result if result.get("steps") == self.records[-1]["step"] else {}
+
+    @property
     def bits_per_byte(self) -> float | None:
         """The loss on all validation text at the end, or else on a part of it when it was last evaluated."""
         values = [each["val_bits_per_byte"] for each in self.records if each.get("val_bits_per_byte") is not None]
-        return self.record.result.get("bits_per_byte", values[-1] if values else None)
+        return self.result.get("bits_per_byte", values[-1] if values else None)
 
 
 def read_runs(folders: Sequence[str]) -> list[ComparedRun]:
@@ -84,12 +90,12 @@ def _results(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
         return "not measured" if value is None else f"{value:.3f}"
 
     last = [run.records[-1] for run in runs]
-    tests = [figure(run.record.result.get("test_bits_per_byte")) for run in runs]
+    tests = [figure(run.result.get("test_bits_per_byte")) for run in runs]
     return {
         "validation, bits per byte": [figure(run.bits_per_byte) for run in runs],
         **({"test, bits per byte": tests} if set(tests) != {"not measured"} else {}),
-        "xz on the same text": [figure(run.record.result.get("xz_bits_per_byte")) for run in runs],
-        "n-gram of bytes on the same text": [figure(run.record.result.get("ngram_bits_per_byte")) for run in runs],
+        "xz on the same text": [figure(run.result.get("xz_bits_per_byte")) for run in runs],
+        "n-gram of bytes on the same text": [figure(run.result.get("ngram_bits_per_byte")) for run in runs],
         "parameters": [f"{run.record.parameters:,}" for run in runs],
         "steps": [f"{each['step']:,}" for each in last],
         "tokens": [f"{each['tokens']:,}" for each in last],
@@ -106,7 +112,7 @@ def _warnings(runs: Sequence[ComparedRun]) -> list[str]:
         found.append("Their texts or tokenizers are not the same. On different texts the figures do not compare.")
     if len({run.record.hardware for run in runs}) > 1:
         found.append("The runs were made on different machines: their times do not compare.")
-    if any("bits_per_byte" not in run.record.result for run in runs):
+    if any("bits_per_byte" not in run.result for run in runs):
         found.append("A run that has not ended shows its last evaluation, which is of a part of the validation text.")
     return [f"<p>{escape(sentence)}</p>" for sentence in found]
 

@@ -18,7 +18,7 @@ from minigrad.system.terminal import command, phase, say
 from minigrad.system.units import format_bytes, format_seconds
 from minigrad.training.budget import write_decay
 from minigrad.training.folder.checkpoint import Best
-from minigrad.training.folder.record import NOT_STORED, TrainResult, stored
+from minigrad.training.folder.record import NOT_STORED, REPORT, TrainResult, stored
 from minigrad.training.planning.plan import Plan
 from minigrad.training.report import one_run
 from minigrad.training.reporting import metrics
@@ -58,6 +58,8 @@ def finish(run: Run) -> TrainResult | None:
     folder.record.result = figures | {"ngram_bits_per_byte": counted} | copied | ends | test
     for found in findings:
         folder.record.result |= found.figures
+    # Without a report, a run has not ended: after a kill between the two, `--resume` finishes it.
+    (folder.path / REPORT).unlink(missing_ok=True)
     folder.write()
     memory = hardware.peak_memory_bytes() + forks.memory_bytes_of_all()
     path = one_run.write_report(

@@ -111,7 +111,8 @@ class StepLog:
         self.run, self.request = run, request
         self.metrics = Metrics(run.folder.path, run.step) if run.world.rank == 0 else None  # only the first writes
         self.progress = Progress(run.budget.steps)
-        self._logged = run.pace.seconds_of_steps  # at the last line; evaluations, samples and checkpoints do not count
+        # At the last line, or where this process began; evaluations, samples and checkpoints do not count.
+        self._logged, self._logged_step = run.pace.seconds_of_steps, run.step
 
     def __enter__(self) -> Self:
         return self
@@ -141,7 +142,7 @@ class StepLog:
         notes = [guest.note(run) for guest in run.guests]
         values = dict(run.workers.measurements()) | {k: value for note in notes for k, value in note.values.items()}
         tokens = run.tokens_before(run.step)
-        new_tokens = tokens - run.tokens_before(run.step - int(totals.steps))
+        new_tokens = tokens - run.tokens_before(self._logged_step)
         measured = Measurement(
             step=run.step,
             tokens=tokens,
@@ -156,7 +157,7 @@ class StepLog:
             **{name: values.pop(name) for name in FIELDS & values.keys()},
             of_family=values,
         )
-        run.totals, self._logged = Totals(), run.pace.seconds_of_steps
+        run.totals, self._logged, self._logged_step = Totals(), run.pace.seconds_of_steps, run.step
         if self.metrics is not None:
             run.folder.check()
             self.metrics.append(measured)

@@ -20,6 +20,7 @@ RATES, TEXT = costs.Rates(products=1e11, elements=1e9), 4_700_000
 GOAL = models.smallest_published("vidya-v2")
 DIAL = Dial(LADDER, RATES, TEXT, GOAL)
 ENDLESS = replace(DIAL, text_bytes=10**15)
+LARGE = models.skeleton("vidya-v2", "nano", context_length=1024)
 
 
 def settings(asked: TrainConfig, dial: Dial = DIAL) -> RunSettings:
@@ -53,6 +54,14 @@ def test_a_number_of_tokens_gets_a_size_that_no_larger_one_beats_in_its_time():
     for tokens in (10**6, 10**8, 10**10):
         size = ENDLESS.choose(TrainConfig(tokens=tokens))
         assert ENDLESS.best(tokens / ENDLESS.speed(LADDER[size])) == size
+
+
+@pytest.mark.parametrize("context", [64, 256, 1024])
+def test_a_number_of_steps_counts_the_tokens_that_its_batch_will_have(context: int) -> None:
+    asked = TrainConfig(steps=40_000, context=context)
+    batch = choices.choose_settings(replace(asked, size="nano"), LARGE, RATES, text_tokens=10**6).batch
+    assert DIAL.seconds(asked, "nano") == DIAL.seconds(replace(asked, batch=batch), "nano")
+    assert replace(DIAL, processes=2).seconds(asked, "nano") == 2 * DIAL.seconds(asked, "nano")
 
 
 def test_a_size_that_was_never_measured_must_win_clearly() -> None:

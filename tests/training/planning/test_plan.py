@@ -225,6 +225,22 @@ def test_the_plan_of_a_continued_run_is_for_the_steps_that_are_left():
     assert "length all 50 steps are done; a larger --steps, --tokens or --minutes continues this run" in finished
 
 
+def test_the_plan_of_a_continued_run_of_minutes_is_for_the_tokens_that_are_left():
+    whole = planned(TrainConfig(minutes=5.0))
+    done = int(whole.tokens_to_come() / 2 / whole.settings.tokens_per_step)
+    half = replace(whole, done=done)
+    assert half.tokens_to_come() == pytest.approx(whole.tokens_to_come() / 2, rel=0.01)
+    assert f"length 5m 00s ({done:,} steps done): about " in joined(describe(half, Path("runs/a")))
+
+
+def test_a_pass_is_worth_what_all_readings_before_it_leave():
+    words = text(train=90_000)
+    beginning = planned(TrainConfig(steps=1_000), words)
+    continued = replace(beginning, done=990)
+    assert "the last pass is worth" in joined(describe(beginning, Path("runs/a")))
+    assert "the last pass is worth" in joined(describe(continued, Path("runs/a")))
+
+
 def test_the_plan_counts_what_follows_the_last_step():
     large = text(train=20_000_000)  # of three bytes for each token, so the rivals take 15 seconds
     assert re.search(r"in about [12]\ds run folder", joined(describe(planned(TrainConfig(steps=2), large), Path("a"))))

@@ -31,7 +31,7 @@ def write_run(folder, *, evaluated=True, result=None, **settings):
 
 @pytest.fixture
 def page(tmp_path):
-    first = write_run(tmp_path / "first", result={"bits_per_byte": 1.4567, "xz_bits_per_byte": 1.8})
+    first = write_run(tmp_path / "first", result={"steps": 200, "bits_per_byte": 1.4567, "xz_bits_per_byte": 1.8})
     second = write_run(tmp_path / "second", evaluated=False, lr=0.008, tokenizer="a <b>.json")
     return comparison(read_runs([first, second]))
 
@@ -83,6 +83,15 @@ def test_what_does_not_compare_is_said(tmp_path):
     page = comparison(read_runs(folders))
     assert "On different texts the figures do not compare." in page
     assert "their times do not compare" in page
+
+
+def test_a_run_that_was_extended_shows_no_earlier_end(tmp_path):
+    folders = [write_run(tmp_path / name, result={"steps": steps, "bits_per_byte": 1.9}) for name, steps in ENDS]
+    cells = {row[0]: row[1:] for row in rows(comparison(read_runs(folders)))}
+    assert cells["validation, bits per byte"] == ["1.500", "1.900"]
+
+
+ENDS = (("extended", 100), ("ended", 200))
 
 
 def test_equal_runs_have_no_settings_that_differ(tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from unittest.mock import Mock
 
+import pytest
+
 from minigrad.adaptive.signals import Signals
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.training.reporting import metrics
@@ -29,6 +31,17 @@ def test_a_line_of_metrics_holds_the_measurements_and_resets_the_sums(make):
     assert "val_loss" not in first
     assert second["loss"] != loss
     assert set(second) - set(first) == {"val_loss", "val_bits_per_byte", "val_loss_repeated", "val_loss_others"}
+
+
+def test_the_speed_is_that_of_the_steps_of_this_process(make):
+    run = make()
+    with StepLog(run, StopRequest()) as log:
+        run.totals.steps += 3  # restored from a checkpoint: an earlier process made them
+        with log.timed():
+            _, norm = take_step(run)
+        log.write(0.01, norm, None)
+    (line,) = metrics.read(run.folder.path)
+    assert line["tokens_per_second"] == pytest.approx(run.tokens_before(1) / run.pace.seconds_of_steps)
 
 
 def test_closed_output_becomes_a_request_to_stop(make, monkeypatch):
