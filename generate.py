@@ -207,7 +207,7 @@ def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer, dra
         yield token
     if drawn and config.alternatives is not None:
         notice("each token with its log-probability, then the most likely ones in its place")
-        say(console.alternatives(drawn, tok.decode), sys.stderr)
+        say(console.alternatives(drawn, tok), sys.stderr)
     if summary := speed.summary():
         notice(summary)
 
@@ -240,12 +240,23 @@ def write_page(config: GenerateConfig) -> Iterator[str]:
         merge(loaded.model)
         quantise(loaded.model, "float16")
     words = for_web_page(loaded.tokenizer.vocabulary) | {"begin": document(loaded.tokenizer, "")}
-    title, talks = Path(config.run).resolve().name, bool(was_taught_to_talk(Path(config.run)))
+    title, talks = Path(config.run).resolve().name, talks_in_own_form(Path(config.run), loaded.tokenizer)
     prompt = next(iter(config.prompt), "")
     page = model_page(loaded.model, words, title=title, prompt=prompt, settings=config, chat=talks)
     write_text(str(config.page), page)
     notice(f"{config.page} holds the model, {format_bytes(len(page))}; open it in a browser, or send it to someone")
     yield from ()
+
+
+def talks_in_own_form(folder: Path, tok: Tokenizer) -> bool:
+    """Return whether a run taught its model conversations in the form of `encode_chat`, the one that pages know."""
+    import tokenizer
+    from tokenizer.errors import TokenizerError
+
+    try:
+        return bool(was_taught_to_talk(folder)) and tokenizer.load_chat(folder, tok).source is None
+    except TokenizerError:
+        return False
 
 
 UNTAUGHT = (

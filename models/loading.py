@@ -164,7 +164,7 @@ def start_from(
     names = FAMILIES[found].names_of(changed)
     size = size if size in names else names[0]
     model = FAMILIES[found].skeleton(changed)
-    if size == CUSTOM or model.learns_positions:
+    if size == CUSTOM or model.learns_positions or "context_length" in overrides:
         return found, size, model
     longest = max(configure(found, size).context_length, changed.context_length)
     return found, size, FAMILIES[found].skeleton(replace(changed, context_length=longest))

@@ -114,7 +114,8 @@ def recipe(
     """
     fields = RECIPES.get(family, {})
     if architecture:
-        return {name: architecture.get(name, False) for name in fields}
+        config = FAMILIES[family].config.from_published(dict(architecture))
+        return {name: getattr(config, name) for name in fields}
     return {name: value for name, value in fields.items() if not (divides_layers and name in _READ_SEVERAL_LAYERS)}
 
 
@@ -195,9 +196,12 @@ CLAIMS: dict[tuple[str, str], Claim] = {
 
 
 def compare_claim(family: str, size: str, model: LanguageModel) -> str:
-    """Return a sentence with the document's figures for a size and those of its `model`, or "" if none differ."""
+    """Return a sentence with the document's figures for a size and those of its `model`, or "".
+
+    There is nothing to say of a size that is in no document, nor of one with fields changed.
+    """
     claim = CLAIMS.get((family, size))
-    if claim is None:
+    if claim is None or size not in FAMILIES[family].names_of(model.config):
         return ""
     parameters = model.num_parameters()
     sentence = f"its document says {claim.parameters:,} parameters, the shape has {parameters:,}: {claim.why}"

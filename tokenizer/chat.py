@@ -13,6 +13,7 @@ jinja2 renders in a process with bounds (`tokenizer.templates`); there, too, wha
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -130,21 +131,26 @@ class ChatTemplate:
         """Return the ids of messages and of the beginning of an answer; raises TokenizerError if they are refused."""
         if self._renderer is None:
             return encode_chat(self.tokenizer, messages, add_generation_prompt=add_generation_prompt)
-        # A special token in a message is taken apart with a character that occurs nowhere, put together after the
-        # special tokens of the template have been found, and so encoded as the characters that it consists of.
+        # The name of a special token in a message is replaced by characters that occur nowhere. It comes back after the
+        # special tokens of the template have been found, and so is encoded as the characters that it consists of.
         used = {*(self.source or ""), *"".join(value for message in messages for value in message.values())}
-        apart = next((each for each in map(chr, itertools.chain(*PRIVATE_USE)) if each not in used), None)
-        if apart is None:
-            raise TokenizerError("the messages hold every private-use character of Unicode; leave out one of them")
+        used |= {*"".join(self.tokenizer.specials)}
+        free = (each for each in map(chr, itertools.chain(*PRIVATE_USE)) if each not in used)
+        edge, count = next(free, ""), next(free, "")
+        if not count:
+            raise TokenizerError("the messages hold every private-use character of Unicode; leave out two of them")
         pattern = special_pattern(self.tokenizer.specials)
+        codes = {name: edge + count * number + edge for number, name in enumerate(self.tokenizer.specials)}
+        meant = {code: name for name, code in codes.items()}
         guarded = [
-            {key: pattern.sub(lambda found: apart.join(found[0]), value) for key, value in message.items()}
+            {key: pattern.sub(lambda found: codes[found[0]], value) for key, value in message.items()}
             for message in messages
         ]
         text = self._renderer.render(messages=guarded, add_generation_prompt=add_generation_prompt, **self.names)
         ids: list[int] = []
         for i, part in enumerate(pattern.split(text)):  # text, special token, text, ...
-            ids += [self.tokenizer.specials[part]] if i % 2 else self.tokenizer.encode(part.replace(apart, ""))
+            text = re.sub(f"{edge}{count}*{edge}", lambda found: meant[found[0]], part)
+            ids += [self.tokenizer.specials[part]] if i % 2 else self.tokenizer.encode(text)
         return ids
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> tuple[list[int], list[bool]]:

@@ -78,7 +78,11 @@ class AdapterConfig:
         found, size = dict[str, list[int]](), model.config.vocab_size
         for table, tokens in by_table.items():
             name = "" if model.lm_head is None and table == "lm_head" else names.get(_last(table))
-            if name is None or not isinstance(tokens, list) or not all(each in range(size) for each in tokens):
+            if (
+                name is None
+                or not isinstance(tokens, list)
+                or not all(type(each) is int and each in range(size) for each in tokens)
+            ):
                 known = f"the model has tokens from 0 to {size - 1}"
                 raise InputError(f"trainable_token_indices is {shown(given)}, and {known}")
             if name:  # a tied head has the rows of the embedding

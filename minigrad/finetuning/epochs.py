@@ -43,7 +43,8 @@ class EpochSource:
 
     def describe(self, batch_size: int) -> str:
         """Return what a step reads, in words."""
-        return f": about {len(self.lengths) / self.steps_per_epoch(batch_size):.2g} {self.unit}"
+        number = len(self.lengths) / self.steps_per_epoch(batch_size)
+        return f": about {number:.2g} {self.unit}" if number < 10 else f": about {number:,.0f} {self.unit}"
 
     def _place(self, step: int, batch_size: int) -> tuple[int, int]:
         """Return the epoch of a step, and the number of sequences before it in the epoch."""

@@ -8,14 +8,13 @@ at 50M", 2026), while the curated answers, trained on as a book, were learned.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from minigrad.errors import RunError
-from minigrad.formats.json_files import check_lines
-from minigrad.system.files import flush, reason
+from minigrad.formats.json_files import add_line, check_lines
+from minigrad.system.files import reason
 
 HELP = "type a question; then the number of the best answer, or a better answer; an empty line skips, /exit ends"
 
@@ -31,15 +30,8 @@ class Journal:
     def add(self, question: str, answer: str, offered: Sequence[str]) -> None:
         """Add a conversation, and the answers among which it was chosen, on a line of its own; raises RunError."""
         messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
-        line = json.dumps({"messages": messages, "offered": list(offered)}, ensure_ascii=False) + "\n"
         try:
-            with self.path.open("a+b") as file:
-                if file.tell():
-                    file.seek(-1, os.SEEK_END)
-                    line = line if file.read() == b"\n" else "\n" + line
-                file.write(line.encode())
-                file.flush()
-                flush(file.fileno())
+            add_line(self.path, json.dumps({"messages": messages, "offered": list(offered)}, ensure_ascii=False))
         except OSError as error:
             raise RunError(f"cannot write {self.path}: {reason(error)}") from error
 

@@ -96,6 +96,7 @@ class PreferenceLearning(EpochSource, Lessons):
         self.model, reference = model, self.make_reference()
         self.reference = _log_probs_of(reference, self.pairs)
         self.held_out_reference = _log_probs_of(reference, self.held_out)
+        del self.make_reference  # it keeps the model that it made
 
     def measure(self, student: Student) -> dict[str, float]:
         """Measure the bits per byte of the validation text before the first step."""

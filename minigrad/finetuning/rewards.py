@@ -22,7 +22,7 @@ from minigrad.finetuning import objectives, teaching
 from minigrad.finetuning.conversations import Conversation
 from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_conversation, questions_of
 from minigrad.finetuning.rollouts import Rollouts, log_probabilities, roll_out
-from minigrad.finetuning.tasks import Problem, is_right, problem
+from minigrad.finetuning.tasks import EXAMINATION, Problem, is_right, problem
 from minigrad.finetuning.teaching import Lessons, Reward, Student
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.run import Finding
@@ -151,11 +151,15 @@ class RewardLearning(Lessons):
         return max(1, batch_size * self.settings.context // (GROUP * self._room))
 
     def _examined(self) -> list[EncodedConversation]:
-        return [self._lesson(problem(self.task, 0, "examination", each)) for each in range(_EXAMINED)]
+        return [self._lesson(problem(self.task, 0, EXAMINATION, each)) for each in range(_EXAMINED)]
 
     def _lesson(self, each: Problem) -> EncodedConversation:
         messages = ({"role": "user", "content": each.question}, {"role": "assistant", "content": each.answer})
-        room = self.settings.context - _MARGIN
-        if room < 1:
-            raise InputError(f"--context {self.settings.context} has no room for a question and its answer")
-        return encode_conversation(Conversation(messages, f"task {self.task}"), self.form, self.ends, room)
+        context = self.settings.context
+        lesson = encode_conversation(Conversation(messages, f"task {self.task}"), self.form, self.ends, context)
+        if len(lesson.tokens) - 1 > context - _MARGIN:
+            raise InputError(
+                f"a question of {self.task} with its answer has {len(lesson.tokens)} tokens, and --context is "
+                f"{context}: take a --context of at least {len(lesson.tokens) - 1 + _MARGIN}, if the model allows it"
+            )
+        return lesson

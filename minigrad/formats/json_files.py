@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minigrad.errors import InputError
-from minigrad.system.files import read_bytes, read_start, write_text
+from minigrad.system.files import flush, read_bytes, read_start, write_text
 
 if TYPE_CHECKING:  # which imports NumPy
     from minigrad.typing import PathLike
@@ -81,6 +81,17 @@ def check_lines(path: Path, key: str) -> None:
             )
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise InputError(f"cannot write {path}: it may not be written to")
+
+
+def add_line(path: Path, line: str) -> None:
+    """Add a line to a file, and wait until it is on the disk; raises OSError."""
+    with path.open("a+b") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            line = line if file.read() == b"\n" else "\n" + line
+        file.write(f"{line}\n".encode())
+        file.flush()
+        flush(file.fileno())
 
 
 def read_json(path: Path) -> dict[str, Any]:

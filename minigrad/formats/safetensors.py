@@ -64,7 +64,8 @@ def read_headers(path: Path) -> dict[str, Header]:
             dtype, shape = part.get_dtype(), tuple(part.get_shape())
             if dtype not in DTYPES:
                 raise InputError(f"{path}: {name} is stored as {dtype}; convert it to F32 or BF16")
-            if max(shape, default=0) >= 2**63 or len(shape) > 32:  # possible beside a 0, and more than NumPy has
+            # Possible beside a 0, and more than NumPy has.
+            if math.prod(size or 1 for size in shape) >= 2**60 or len(shape) > 32:
                 raise InputError(f"{path}: {name} has the shape {shown(shape)}, which no array has")
             headers[name] = Header(dtype, shape, start)
             start += DTYPES[dtype].size * math.prod(shape)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from minigrad.errors import InputError
-from minigrad.formats.json_files import check_lines
+from minigrad.formats.json_files import add_line, check_lines
 from minigrad.generation.continuation import Token
 from minigrad.system.signals import stop_requests
 
@@ -65,8 +65,7 @@ class Chat:
         Raises OSError if it cannot be written, InputError if the file holds something else.
         """
         check_lines(path, "messages")
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"messages": self.messages}, ensure_ascii=False) + "\n")
+        add_line(path, json.dumps({"messages": self.messages}, ensure_ascii=False))
 
     def run(self, inputs: Iterable[str]) -> Iterator[str]:
         """Yield the text of the answers in parts, and obey commands, until /exit."""

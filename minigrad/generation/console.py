@@ -8,7 +8,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from minigrad.errors import InputError
@@ -16,6 +16,7 @@ from minigrad.system.terminal import say
 
 if TYPE_CHECKING:  # the command line is read before NumPy is imported
     from minigrad.generation.continuation import Token
+    from minigrad.typing import Tokenizer
 
 STANDARD_INPUT = "-"
 
@@ -132,8 +133,11 @@ def in_turn(tokens: Iterable[Token], samples: int) -> Iterator[tuple[int, str, b
             shown += 1
 
 
-def alternatives(tokens: Iterable[Token], decode: Callable[[list[int]], str]) -> str:
-    """Return a table of the tokens and the most likely ones in their places, with their log-probabilities."""
+def alternatives(tokens: Iterable[Token], tokenizer: Tokenizer) -> str:
+    """Return a table of the tokens and the most likely ones in their places, with their log-probabilities.
+
+    A model may have more rows than its tokenizer has tokens: these have no text.
+    """
     lines, before = list[str](), None
     for token in sorted(tokens, key=lambda token: (token.prompt, token.sample, token.position)):
         text = token.prompt, token.sample
@@ -141,7 +145,8 @@ def alternatives(tokens: Iterable[Token], decode: Callable[[list[int]], str]) ->
             lines.append("---")
         before = text
         pairs = [(int(token), token.log_probability or 0.0), *token.alternatives]
-        lines.append("   ".join(f"{chance:7.3f} {decode([each])!r:<12}" for each, chance in pairs).rstrip())
+        named = [(tokenizer.decode([each]) if each < tokenizer.vocab_size else "", chance) for each, chance in pairs]
+        lines.append("   ".join(f"{chance:7.3f} {text!r:<12}" for text, chance in named).rstrip())
     return "\n".join(lines)
 
 

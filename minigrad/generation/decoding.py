@@ -161,13 +161,10 @@ def drawing_rules(
 
 def _prompts(given: Any, model: LanguageModel, tokenizer: Tokenizer | None) -> list[list[int]]:
     """Return the prompts as lists; an empty one becomes the beginning of a document."""
-    several = len(given) > 0 and all(np.ndim(part) == 1 for part in given)
+    arrays = [_array(part) for part in given]
+    several = len(arrays) > 0 and all(each.ndim == 1 for each in arrays)
     size, found = model.config.vocab_size, []
-    for part in given if several else [given]:
-        try:
-            ids = np.asarray(part)
-        except ValueError:  # lists of different lengths within a prompt
-            ids = np.asarray(None)
+    for ids in arrays if several else [_array(given)]:
         if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
             raise InputError("a prompt is a sequence of token ids, or several prompts are a sequence of such")
         if ids.size and (ids.min() < 0 or ids.max() >= size):
@@ -177,6 +174,14 @@ def _prompts(given: Any, model: LanguageModel, tokenizer: Tokenizer | None) -> l
             ids = np.array([model.config.end_of_text_id] if tokenizer is None else document(tokenizer, ""))
         found.append(ids.tolist())
     return found
+
+
+def _array(given: Any) -> Array:
+    """Return an array, of no dimension for lists of different lengths, which are no prompt."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        return np.asarray(None)
 
 
 def _in_evaluation(model: LanguageModel, tokens: Iterator[Token]) -> Iterator[Token]:

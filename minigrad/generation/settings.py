@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -202,6 +203,10 @@ class ConsoleSettings(Group):
     )
 
 
+_NOT_ON_A_PAGE = {"samples", "stop", "ban", "repetition_penalty", "frequency_penalty", "presence_penalty"}
+_NOT_ON_A_PAGE |= {"adaptive_context", "alternatives"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class GenerateConfig(Sampling, ConsoleSettings, LoadSettings):
     """The settings of generate.py."""
@@ -213,6 +218,9 @@ class GenerateConfig(Sampling, ConsoleSettings, LoadSettings):
                 raise InputError(f"--page writes a page and no text; leave out --{name}")
         if self.page is not None and self.cache_format != "float32":
             raise InputError("a page keeps keys and values as float32; leave out --cache-format")
+        for field in dataclasses.fields(self) if self.page is not None else ():
+            if (name := field.name) in _NOT_ON_A_PAGE and getattr(self, name) != field.default:
+                raise InputError(f"a page has no setting for --{name.replace('_', '-')}; leave it out")
         if self.page is not None and len(self.prompt) > 1:
             raise InputError("--page begins with one text: give one prompt")
         for name in ("chat", "explain") if self.teach else ():

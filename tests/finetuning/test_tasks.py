@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minigrad import InputError
-from minigrad.finetuning.tasks import TASKS, Problem, is_right, problem, task_of
+from minigrad.finetuning.tasks import EXAMINATION, TASKS, Problem, is_right, problem, task_of
 
 PAIRS = {"(": ")", "[": "]", "{": "}"}
 
@@ -40,6 +40,14 @@ def test_the_answer_follows_from_the_question(task: str) -> None:
     assert problems[7] == problem(task, 0, "practice", 7)
     assert problems[7] != problem(task, 1, "practice", 7) or problems[8] != problem(task, 1, "practice", 8)
     assert problems[:5] != [problem(task, 0, "examination", index) for index in range(5)]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_no_question_of_an_examination_is_ever_practised(task: str) -> None:
+    asked = {problem(task, 0, EXAMINATION, index).question for index in range(200)}
+    others = {problem(task, 0, purpose, index).question for purpose in ("practice", "course") for index in range(500)}
+    assert not asked & others
+    assert len(asked) > 60
 
 
 def test_spaces_around_an_answer_do_not_matter() -> None:

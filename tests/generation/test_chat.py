@@ -138,6 +138,14 @@ def test_save_appends_a_line_that_can_be_read_back(tmp_path: Path, monkeypatch: 
     assert told.remarks[4].startswith("cannot write \0")
 
 
+def test_save_keeps_a_last_line_without_its_line_break(tmp_path: Path) -> None:
+    told, file = Told(), tmp_path / "talk.jsonl"
+    file.write_text('{"messages": []}', encoding="utf-8")
+    told.say("one", f"/save {file}", f"/save {file}")
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert lines == [{"messages": []}, *[{"messages": told.chat.messages}] * 2]
+
+
 def test_an_unknown_command_is_answered_with_those_there_are() -> None:
     told = Told()
     assert told.say("/help", "/rest", " /rest is a message") == "turn 0\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,8 +68,10 @@ def test_the_speed_counts_the_tokens_after_the_first_of_each_text():
 
 def test_each_token_is_listed_with_the_most_likely_ones_in_its_place():
     tokens = [token(1, 0, "b"), token(1, 0, "c", prompt=1), token(0, 0, "a")]
-    lines = alternatives(tokens, lambda ids: f"t{ids[0]}").splitlines()
-    assert lines == [" -0.500 't7'            -0.500 't7'            -1.250 't8'", "---", lines[0], "---", lines[0]]
+    tokenizer = SimpleNamespace(vocab_size=8, decode=lambda ids: f"t{ids[0]}")
+    lines = alternatives(tokens, tokenizer).splitlines()
+    # The model has more rows than the tokenizer has tokens, and the one of number 8 has no text.
+    assert lines == [" -0.500 't7'            -0.500 't7'            -1.250 ''", "---", lines[0], "---", lines[0]]
 
 
 def test_the_changes_of_an_adaptive_context_are_listed():

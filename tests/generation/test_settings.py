@@ -81,6 +81,8 @@ def test_penalties_are_known() -> None:
         ),
         ({"explain": "a.html", "prompt": ["a", "b"]}, "--explain shows how one text came about: give one prompt"),
         ({"explain": "a.html", "samples": 2}, "--explain shows how one text came about: give one prompt"),
+        ({"page": "a.html", "stop": ["."]}, "a page has no setting for --stop; leave it out"),
+        ({"page": "a.html", "repetition_penalty": 1.1}, "a page has no setting for --repetition-penalty"),
         ({"chat": True, "samples": 2}, "--chat writes one answer to each message; leave out --samples"),
     ],
 )

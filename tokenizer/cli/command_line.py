@@ -66,7 +66,7 @@ def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
     train = command("train", "learn a tokenizer from text files, and print the hash of the result")
     _add_train_flags(train)
     encode = command("encode", "print the token ids of texts, one line for each")
-    _add_files(encode, "texts; any bytes are kept")
+    _add_files(encode, "texts; any bytes are kept, unless the tokenizer composes characters (NFC)")
     _add_allow_special(encode)
     encode.add_argument("--document", action="store_true", help="with the special tokens that stand around a document")
     decode = command("decode", "write the bytes of token ids, exactly")

@@ -127,7 +127,11 @@ def _text_files(paths: Iterable[Path], pattern: str) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        for file in sorted(path.rglob(pattern)):
+        try:
+            found = sorted(path.rglob(pattern))
+        except (ValueError, NotImplementedError) as error:
+            raise TokenizerError(f"--glob {pattern!r} is no pattern of file names: {error}") from None
+        for file in found:
             if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
                 yield file
 

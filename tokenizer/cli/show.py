@@ -110,7 +110,10 @@ def _trees(tokenizer: Tokenizer, ids: Iterable[int]) -> dict[int, str]:
     vocabulary = tokenizer.vocabulary
     merges = {left + right: (rank, left, right) for rank, (left, right) in enumerate(vocabulary.merges, start=1)}
     added = {number: name for name, number in (vocabulary.specials | vocabulary.added).items()}
-    tokens = {number: tokenizer.decode_bytes([number]) for number in ids if number not in added}
+    # Merges join spellings: with byte fallback these have U+2581 for a space, which decoding turns back.
+    spelled = {number: token for token, number in vocabulary.ids.items()}
+    numbers = [number for number in ids if number not in added]
+    tokens = {number: spelled.get(number) or tokenizer.decode_bytes([number]) for number in numbers}
     needed, waiting = set(), list(tokens.values())
     while waiting:
         token = waiting.pop()
@@ -129,5 +132,5 @@ def _trees(tokenizer: Tokenizer, ids: Iterable[int]) -> dict[int, str]:
 
 def _node(token: bytes, origin: str, parts: str = "") -> str:
     """Return a token with a note on its origin, below the trees of its parts, as HTML."""
-    name = escape(readable(token).replace(" ", "␣").replace("⏎\n", "⏎").replace("\t", "⇥"))
+    name = escape(readable(token).replace(" ", "␣").replace("▁", "␣").replace("⏎\n", "⏎").replace("\t", "⇥"))
     return f'<span class="node">{parts}<span class="name">{name}<small>{origin}</small></span></span>'

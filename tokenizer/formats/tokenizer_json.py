@@ -172,7 +172,8 @@ def _vocabulary(document: Json, config: Json) -> Vocabulary:
             raise TokenizerError(f"field model.vocab: the id of {spelling!r} is {number!r}, expected a whole number.")
     size = 1 + max([*spelled.values(), *specials.values(), *added.values()], default=-1)
     names = specials | added
-    named = {spelling: number for spelling, number in spelled.items() if spelling not in names}
+    ordinary = ((spelling, number) for spelling, number in spelled.items() if spelling not in names)
+    named = {spelling: number for spelling, number in ordinary if spelling != f"<unused {number}>"}
     byte_ids = take_byte_ids(named) if fallback else ()
     read = encode_utf8 if fallback else unspell
     ids = {token: number for spelling, number in named.items() if (token := read(spelling)) is not None}

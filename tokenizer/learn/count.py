@@ -176,8 +176,8 @@ class WordTotals:
         ascending = np.argsort(words.counts)
         # For each word, the bytes that are left if it and all rarer words are removed.
         left = self._num_bytes - words.lengths[ascending].cumsum()
-        self.removed = int(words.counts[ascending[np.argmax(left <= self._max_bytes // 2)]])
-        kept = words.counts > self.removed
+        rarest = int(words.counts[ascending[np.argmax(left <= self._max_bytes // 2)]])
+        self.removed, kept = max(self.removed, rarest), words.counts > rarest
         word_bytes = words.word_bytes[np.repeat(kept, words.lengths)]
         self._num_rows, self._num_bytes = int(kept.sum()), len(word_bytes)
         self._table.word_bytes[: len(word_bytes)] = word_bytes

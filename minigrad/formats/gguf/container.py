@@ -107,9 +107,12 @@ def storage_for(name: str, array: Array, wanted: str) -> str:
 
 
 def write(file: IO[bytes], metadata: Mapping[str, Value], tensors: Mapping[str, Stored]) -> None:
-    """Write a GGUF file; raises InputError for an array that its type cannot hold, OSError if the disk is full."""
+    """Write a GGUF file.
+
+    Raises InputError for an array or a number that its type cannot hold, OSError if the disk is full.
+    """
     header = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(metadata))]
-    header += [_string(key) + _typed(value) for key, value in metadata.items()]
+    header += [_string(key) + _typed(value, key) for key, value in metadata.items()]
     offset = 0
     for name, (array, storage) in tensors.items():
         dimensions = array.shape[::-1]
@@ -135,13 +138,16 @@ def _string(text: str) -> bytes:
     return struct.pack("<Q", len(encoded)) + encoded
 
 
-def _typed(value: Value) -> bytes:
-    """Return the code of a value's type and the value."""
+def _typed(value: Value, key: str) -> bytes:
+    """Return the code of a value's type and the value; raises InputError for a number that its type cannot hold."""
     if isinstance(value, str):
         return struct.pack("<I", _STRING) + _string(value)
     if not isinstance(value, list):
         code, layout = _NUMBERS[type(value)]
-        return struct.pack("<I", code) + struct.pack(layout, value)
+        try:
+            return struct.pack("<I", code) + struct.pack(layout, value)
+        except (OverflowError, struct.error):
+            raise InputError(f"{key} is {value!r}, which a GGUF file cannot hold") from None
     if not value or isinstance(value[0], str):
         return struct.pack("<IIQ", _ARRAY, _STRING, len(value)) + b"".join(map(_string, map(str, value)))
     code, letter = _ELEMENTS[type(value[0])]

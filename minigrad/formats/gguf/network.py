@@ -21,6 +21,7 @@ from minigrad.formats.json_files import read_json
 from minigrad.formats.typed import read_dataclass
 from minigrad.formats.weights import check_weights, read_weights
 from minigrad.options import REQUIRED, option, shown
+from minigrad.system.terminal import printable
 from minigrad.typing import Array
 
 _MOST = 2**31 - 1  # llama.cpp's settings are whole numbers of 32 bits
@@ -64,7 +65,7 @@ def read_network(folder: Path) -> Network:
         check_weights(weights, {name: entry.shape for name, entry in described.entries.items()})
     except InputError as error:
         raise InputError(f"{folder}: {error}") from None
-    metadata: dict[str, Value] = {"general.architecture": kind, "general.name": folder.resolve().name}
+    metadata: dict[str, Value] = {"general.architecture": kind, "general.name": printable(folder.resolve().name)}
     metadata |= {f"{kind}.{key}": value for key, value in described.settings.items()}
     arrays = {entry.name: entry.change(weights[name]) for name, entry in described.entries.items()}
     return Network(metadata, arrays, described.vocab_size)

@@ -72,8 +72,8 @@ def _gradients_told(boxes: Sequence[Box]) -> list[str]:
     """Return a sentence for each operation, in the order of the backward pass."""
     told = []
     for box in sorted((box for box in boxes if box.visit), key=lambda box: box.visit):
-        to = [_passed(box, each) for each in dict.fromkeys(box.inputs) if each.gradient is not None]
-        told.append(f"{_name(box)} passes on {_listed(to)}.")
+        receivers = [each for each in dict.fromkeys(box.inputs) if any(part.sender is box for part in each.arrivals)]
+        told.append(f"{_name(box)} passes on {_listed(_passed(box, each) for each in receivers) or 'nothing'}.")
     return told
 
 
@@ -101,8 +101,8 @@ def _between(begin: int, end: int | None = None) -> str:
 
 
 def _listed(words: Iterable[str]) -> str:
-    """Return words as in a sentence: "a, b and c"."""
-    *first, last = words
+    """Return words as in a sentence: "a, b and c"; "" for none."""
+    *first, last = [*words] or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 

@@ -125,7 +125,3 @@ class _Store:
         self.content += little.tobytes()
         self.content += bytes(-len(self.content) % 4)
         return place
-
-
-def _address_of(matrix: Packed | Array) -> int:
-    return matrix.lines().address if isinstance(matrix, Packed) else address_of(matrix)

@@ -5,6 +5,8 @@ A page with several of each tells them apart by a suffix of their ids.
 
 from __future__ import annotations
 
+import math
+
 from minigrad.generation.settings import Sampling
 
 
@@ -20,7 +22,7 @@ def conversation(suffix: str = "") -> str:
 
 def sliders(settings: Sampling, suffix: str = "", *, penalties: bool = False) -> str:
     """Return sliders for the distribution of the next token, and fields for the seed and the number of tokens."""
-    rows = [
+    rows: list[tuple[str, str, float, float, float, float]] = [
         ("temperature", "Temperature", settings.temperature, 0, 2, 0.05),
         ("top-k", "Top-k", settings.top_k or 0, 0, 200, 1),
         ("top-p", "Top-p", settings.top_p or 1, 0.05, 1, 0.01),
@@ -32,11 +34,21 @@ def sliders(settings: Sampling, suffix: str = "", *, penalties: bool = False) ->
             ("frequency-penalty", "Frequency", settings.frequency_penalty, -2, 2, 0.1),
             ("repetition-penalty", "Repetition", settings.repetition_penalty, 0.5, 2, 0.05),
         ]
-    return "".join(
-        f"<div class=setting><label for={name}{suffix}>{label}</label><input id={name}{suffix} type=range min={least} "
-        f"max={most} step={step} value={value}><output id={name}-value{suffix} for={name}{suffix}></output></div>"
+    found = "".join(
+        _slider(f"{name}{suffix}", f"{name}-value{suffix}", label, value, least, most, step)
         for name, label, value, least, most, step in rows
-    ) + _NUMBERS.format(n=suffix, seed=settings.seed, count=settings.tokens)
+    )
+    return found + _NUMBERS.format(n=suffix, seed=settings.seed, count=settings.tokens)
+
+
+def _slider(name: str, shown: str, label: str, value: float, least: float, most: float, step: float) -> str:
+    """Return a slider that can show its value: to another one, a browser would give the nearest value that it can."""
+    steps = (value - least) / step
+    any_or_step = step if math.isclose(steps, round(steps), abs_tol=1e-9) else "any"
+    return (
+        f"<div class=setting><label for={name}>{label}</label><input id={name} type=range min={min(least, value)} "
+        f"max={max(most, value)} step={any_or_step} value={value}><output id={shown} for={name}></output></div>"
+    )
 
 
 _EDITOR = """<div id=editor{n} class=editor><div id=paper{n} class=paper aria-hidden=true></div><textarea id=text{n} \

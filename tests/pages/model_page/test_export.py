@@ -51,6 +51,7 @@ def test_the_page_computes_the_logits_of_python(run: Any, family: str, format: s
 
 OTHERS = {
     "yarn": lambda: build("vidya-v2", rope_scaling="yarn", rope_factor=4.0),
+    "heads of a width that four does not divide": lambda: build("vidya-v2", key_shift=True, head_dim=10),
     "a head of its own": lambda: build("gpt2", tied_head=False),
     "a family of one's own": lambda: Own(OwnConfig()),
 }

@@ -22,4 +22,9 @@ def test_sliders_begin_with_the_settings() -> None:
     written = sliders(Sampling(temperature=0.3, top_k=7, seed=12, tokens=34))
     values = dict(re.findall(r"<input id=([\w-]+) [^>]*value=([\d.]+)", written))
     assert values == {"temperature": "0.3", "top-k": "7", "top-p": "0.95", "min-p": "0", "seed": "12", "count": "34"}
+    # A browser would move a value that a slider cannot show.
+    beyond = sliders(Sampling(temperature=3, top_k=500, top_p=0.333))
+    assert "id=temperature type=range min=0 max=3 step=0.05 value=3>" in beyond
+    assert "id=top-k type=range min=0 max=500 step=1 value=500>" in beyond
+    assert "id=top-p type=range min=0.05 max=1 step=any value=0.333>" in beyond
     assert "id=presence-penalty " in sliders(Sampling(), penalties=True)

@@ -48,7 +48,7 @@ class Cache {
       const value = this.place(this.values, layer, head, position) / 4;
       for (let d = 0; d < heads.size; d++) {
         floats[value + d] = r[target + head * heads.size + d];
-        const isShifted = adds && d % half >= half / 2;
+        const isShifted = adds && d % half >= Math.floor(half / 2);
         if (!isShifted || position + 1 < rows) floats[(isShifted ? next : key) + d] = r[source + head * heads.size + d];
       }
       if (block && (position + 1) % block === 0) {
