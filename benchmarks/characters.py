@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import subprocess
 import sys
 import tempfile
@@ -47,12 +46,12 @@ def learning_rate(step: int) -> float:
     return LEAST_RATE + 0.5 * (1 + math.cos(math.pi * done)) * (LEARNING_RATE - LEAST_RATE)
 
 
-def train_torch(file: str) -> dict[str, float]:
+def train_torch(file: str, threads: int) -> dict[str, float]:
     """Train with PyTorch; return the seconds of the steps, and nats per character of the last tenth."""
     import torch
 
     torch.manual_seed(0)
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(threads)
     text = Path(file).read_text(encoding="ascii")
     numbers = {character: number for number, character in enumerate(sorted(set(text)))}
     train, last = (torch.tensor([numbers[character] for character in part]) for part in split(text))
@@ -96,10 +95,10 @@ def main() -> None:
     parser.add_argument("--text", required=True, help="a file of plain text, such as tiny Shakespeare")
     parser.add_argument("--steps", type=int, default=STEPS, help="steps of minigrad")
     parser.add_argument("--peer-python", default=sys.executable, help="an interpreter that has torch")
-    parser.add_argument("--as-peer", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--as-peer", type=int, metavar="THREADS", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.as_peer:
-        print(json.dumps(train_torch(arguments.text)))
+        print(json.dumps(train_torch(arguments.text, arguments.as_peer)))
         return
 
     results = {}
@@ -109,7 +108,9 @@ def main() -> None:
             **train_minigrad(arguments.text, Path(temporary), arguments.steps),
         }
     if has(arguments.peer_python, "torch"):
-        command = [arguments.peer_python, __file__, "--as-peer", "--text", arguments.text]
+        from minigrad.system import processors
+
+        command = [arguments.peer_python, __file__, "--as-peer", str(processors.cores()), "--text", arguments.text]
         answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         results["torch"] = {"steps": PEER_STEPS, **json.loads(answer)}
     print(describe_machine())

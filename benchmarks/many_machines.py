@@ -161,13 +161,17 @@ def serve(size: str, parts: int = 0) -> None:
     from minigrad.training.optimizers import optimizer_of
     from minigrad.training.parallel import Replicas, num_replicas
     from minigrad.training.settings import RunSettings
+    from minigrad.training.workers import fastest
     from train import forward_backward
 
     model = models.build("vidya-v2", size=size, vocab_size=VOCABULARY, dropout=0.1)
     optimizer = optimizer_of(model, RunSettings(optimizer="adamw", pipeline=parts > 0), world)
     text = generator(0, "benchmark").integers(0, VOCABULARY, 1_000_000).astype("uint16")
     windows, times = Windows(text, CONTEXT), list[tuple[float, float, float]]()
-    replicas = Replicas(model, 1 if parts else num_replicas(model, -(-BATCH // world.size), CONTEXT))
+    if world.size == 1:
+        replicas = fastest(model, BATCH, CONTEXT)
+    else:
+        replicas = Replicas(model, 1 if parts else num_replicas(model, -(-BATCH // world.size), CONTEXT))
     pipeline = Pipeline(model, world) if parts else None
     for step in range(STEPS + 2):
         start = time.perf_counter()

@@ -193,6 +193,7 @@ def main() -> None:
             dropout=0.0,
             precision="float32",
             out=asked.out,
+            set="value_residual=false",  # `Remembering` has none, and the arms are to differ by the tables alone
             save_every=never,
             eval_every=200,
             sample_every=never,

@@ -217,8 +217,9 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="the folder of a run that has ended")
     parser.add_argument("--commit", help="the commit that trained it (default: the present one)")
     asked = parser.parse_args()
+    measured = asked.commit or commit()  # now: files may be edited while it trains
     folder = store(asked.name, asked.run or train(asked.name))
-    text = card(asked.name, folder, asked.commit or commit())
+    text = card(asked.name, folder, measured)
     (folder / "README.md").write_text(text, encoding="utf-8")
     print(text)
 

@@ -72,7 +72,10 @@ def text(value: str) -> str:
 
 def main() -> None:
     """Run the command and print its record."""
+    if len(sys.argv) < 3:
+        sys.exit((__doc__ or "").strip())
     name, *command = sys.argv[1:]
+    found = conditions()  # now: files may be edited while it runs
     run = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True, encoding="utf-8")
     assert run.stdout is not None
     printed = list[str]()
@@ -81,7 +84,7 @@ def main() -> None:
         print(line, end="", file=sys.stderr, flush=True)
     if run.wait():
         sys.exit(f"{' '.join(command)} ended with exit code {run.returncode}; it was not recorded")
-    print(record(name, command, "".join(printed), conditions()))
+    print(record(name, command, "".join(printed), found))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def serve_minigrad(case: str, threads: int) -> None:
     from minigrad import optim
     from minigrad.data.tokens.source import Windows
     from minigrad.random import generator
-    from minigrad.training.parallel import Replicas, num_replicas
+    from minigrad.training.workers import fastest
     from train import forward_backward
 
     family, size, changes, batch_size, context = CASES[case]
@@ -54,7 +54,7 @@ def serve_minigrad(case: str, threads: int) -> None:
     optimizer = optim.AdamW(model.parameters(), betas=BETAS, weight_decay=WEIGHT_DECAY)
     text = generator(0, "benchmark").integers(0, model.config.vocab_size, 1_000_000).astype("uint16")
     windows = Windows(text, context)
-    replicas, taken = Replicas(model, num_replicas(model, batch_size, context)), 0
+    replicas, taken = fastest(model, batch_size, context), 0
 
     def step() -> None:
         nonlocal taken

@@ -49,6 +49,8 @@ def seconds(call: Callable[[], object], before: Callable[[], object]) -> dict[in
 
 def main() -> None:
     """Print a table, then the same as JSON."""
+    if hardware.threads() < 2:
+        sys.exit("there is one thread only, so there is nothing to compare")
     rng = np.random.default_rng(0)
     a = rng.random((1_024, 512), np.float32)
     results: list[dict[str, Any]] = []

@@ -109,7 +109,7 @@ def ours(texts: dict[str, list[str]], long_text: str, folder: Path) -> dict[str,
     tok = tokenizer.load(folder / "tokenizer.json")
 
     def train(name: str) -> list[int]:
-        tokenizer.train(texts[name], SIZES[name], special_tokens=SPECIALS)
+        tokenizer.train(texts[name], SIZES[name], special_tokens=SPECIALS, threads=2)
         return []
 
     return {
@@ -196,7 +196,7 @@ def train_and_tell_memory(library: str, folder: Path, streamed: int) -> None:
     if streamed:
         import tokenizer
 
-        tokenizer.train(synthetic(streamed), SIZES["source"])
+        tokenizer.train(synthetic(streamed), SIZES["source"], threads=2)
     else:
         texts = {name: read(folder / f"{name}.jsonl") if name == "source" else [] for name in SIZES}
         JOBS[library](texts, "", folder)["train source"]()

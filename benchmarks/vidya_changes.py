@@ -110,7 +110,7 @@ def learn(shape: Shape, steps: int, seed: int = 0, limit: int = 20_000, rate: fl
     for step in range(1, steps + 1):
         batch = learned.batch(seed=seed, step=step, batch_size=TOKENS // context)
         model.loss(batch.tokens, batch.targets, layout=batch.layout).backward()
-        # Up over 30 steps, and down from a sixth of the steps on.
+        # Up over 30 steps, and down from a fifth of the steps on.
         optimizer.step(lr=rate * min(1, step / 30, 1.2 * (1 - step / steps) + 0.05), max_norm=1.0)
         optimizer.zero_grad()
     score = evaluate(model, unseen.spans(), tokens.byte_lengths, context=context, limit=limit)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 import models
@@ -16,7 +18,7 @@ _SEQUENCES = 6
 
 
 def leak(model: LanguageModel, length: int, *, trained: bool = False) -> float:
-    """Return how much later tokens change the logits before them, relative to the largest logit.
+    """Return how much later tokens change the logits before them, relative to the largest logit; infinity for nan.
 
     A copy of the model in float64 without dropout reads sequences of this length, as far as its context reaches, and
     again with every token from some place on exchanged; it has the weights of the model if that is `trained`, and
@@ -40,6 +42,8 @@ def leak(model: LanguageModel, length: int, *, trained: bool = False) -> float:
             for place in sorted({1, length // 3, length // 2, length - 1, *edges} & {*range(1, length)}):
                 other = ids.copy()
                 other[:, place:] = (ids[:, place:] + draw.integers(1, kinds, size=(_SEQUENCES, length - place))) % kinds
-                change = np.abs(copy(other).data[:, :place] - logits[:, :place]).max()
-                found = max(found, float(change / max(1.0, np.abs(logits).max())))
+                change = float(np.abs(copy(other).data[:, :place] - logits[:, :place]).max())
+                if math.isnan(change):
+                    return math.inf
+                found = max(found, change / max(1.0, float(np.abs(logits).max())))
     return found

@@ -57,12 +57,13 @@ def make(study: Study, job: Job, out: Path) -> None:
     arm = study.named(job.arm)
     install(study, arm)
     from benchmarks.evaluation.judge import Judge
-    from minigrad.training.folder.record import FILE, Record
+    from minigrad.training.folder.record import FILE, REPORT, Record
     from minigrad.training.reporting import metrics
     from train import train
 
     config = settings(study, job, out)
     if (out / FILE).exists():
+        (out / REPORT).unlink(missing_ok=True)  # killed after its end and before its result: it ends again
         config = TrainConfig(resume=str(out))
     else:
         shutil.rmtree(out, ignore_errors=True)  # killed before it could be continued

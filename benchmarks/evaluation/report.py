@@ -359,7 +359,9 @@ def make(config: ReportConfig) -> None:
             f"no run in {config.table or folder} has ended; make them with benchmarks/{program} {config.study}"
         )
     if number:
-        study = study.in_round(number - 1, {each["job"]["arm"] for each in results.finished})
+        begun = {each["job"]["arm"] for each in results.finished} | {job.arm for job, _ in results.failed}
+        arms = {each.name for each in study.arm} if number == 1 else {study.control, *begun}
+        study = study.in_round(number - 1, arms)
     if config.table:
         say(markdown(list(blocks(study, results, {}))))
         return

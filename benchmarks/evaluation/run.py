@@ -117,6 +117,8 @@ class Runner:
         done = len(results.finished) + len(results.failed) + len(self.running)
         say(f"{done + 1} of {self.study.count()}: {job.place}")
         self.running[job] = self.process(job)
+        if self.stopped:  # meanwhile, and so this one does not know
+            self.running[job].send_signal(signal.SIGTERM)
 
     def process(self, job: Job, *more: str) -> subprocess.Popen[bytes]:
         """Start a process for a run; what it prints goes to a file beside the folder of the run."""
@@ -172,6 +174,8 @@ class Runner:
             )
         begun = read_json(self.folder / BEGUN)
         jobs = [job for each in results.finished if not (job := Job(**each["job"])).tunes]
+        if not jobs:
+            raise InputError("every run failed, so there is no model to test")
         if not (left := [job for job in jobs if not (self.folder / job.place / TEST).exists()]):
             raise InputError(f"the test text was read on {begun['test_opened']}; its figures are in the report")
         write_json(self.folder / BEGUN, {"test_opened": datetime.now(UTC).isoformat(), **begun})

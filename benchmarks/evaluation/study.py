@@ -251,11 +251,14 @@ def _slug(name: str) -> str:
 
 
 def code_digest(study: Study) -> str:
-    """Return a hash of the code that a run depends on: the library, the models, and this folder's part in it."""
+    """Return a hash of the code that a run depends on: the library, the models, and this folder's part in it.
+
+    Of an arm with a class of its own, the files beside that of the class count too: it may import them.
+    """
     folders = [ROOT / name for name in ("minigrad", "models", "tokenizer")]
     files = {file for folder in folders for file in folder.rglob("*.py")} | {ROOT / "train.py"}
     files |= {Path(__file__).parent / f"{name}.py" for name in ("causality", "judge", "one_run")}
-    files |= {study.file_of(arm).resolve() for arm in study.arm if arm.model}
+    files |= {file for arm in study.arm if arm.model for file in study.file_of(arm).resolve().parent.glob("*.py")}
     digest = hashlib.blake2b(digest_size=8)
     for file in sorted(files):
         digest.update(file.name.encode() + b"\0" + hashlib.blake2b(file.read_bytes()).digest())

@@ -77,7 +77,11 @@ def test_the_hashes_notice_a_changed_study_and_changed_code_of_an_arm(tmp_path: 
     assert study.commit() == "not committed"
     (tmp_path / "own.py").write_text("class A: pass\n", encoding="utf-8")
     assert study.digest() == before[0]
-    assert code_digest(study) != before[1]
+    assert code_digest(study) != (code := before[1])
+    (tmp_path / "own.py").write_text("class A: ...\n", encoding="utf-8")
+    assert code_digest(study) == code
+    (tmp_path / "beside.py").write_text("b = 1\n", encoding="utf-8")  # the class may import it
+    assert code_digest(study) != code
     written(tmp_path, path.read_text(encoding="utf-8") + "# later\n")
     assert study.digest() != before[0]
 
