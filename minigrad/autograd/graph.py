@@ -122,7 +122,7 @@ class _Arrived:
             self._gradients[node] = gradient
         elif node not in self._own:  # what arrived may be an array that is used elsewhere, so the sum needs a new one
             array = gradient.array() if isinstance(gradient, Deferred) else gradient
-            self._gradients[node] = np.asarray(self._gradients[node] + array)  # a sum of 0-d arrays is no array
+            self._gradients[node] = np.asarray(self._gradients[node] + array)  # the sum of two 0-d arrays is a number
             self._own.add(node)
         elif isinstance(gradient, Deferred):
             gradient.write(self._gradients[node], True)

@@ -18,7 +18,7 @@ from minigrad.random import generator
 
 PREFIX, EXAMINATION = "task:", "examination"
 
-_RESERVED = 4  # one question in so many
+_RESERVED = 4  # one question in four
 
 _NAMES = ("Ann", "Bob", "Cid", "Dan", "Eve", "Fay")
 _THINGS = ("cat", "dog", "fox", "hen", "owl", "pig")

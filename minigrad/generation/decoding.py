@@ -177,7 +177,7 @@ def _prompts(given: Any, model: LanguageModel, tokenizer: Tokenizer | None) -> l
 
 
 def _array(given: Any) -> Array:
-    """Return an array, of no dimension for lists of different lengths, which are no prompt."""
+    """Return an array, without dimensions for lists of different lengths, which cannot be a prompt."""
     try:
         return np.asarray(given)
     except ValueError:

@@ -177,7 +177,7 @@ class KeyValueCache(Cache):
                 )
 
     def check_fits(self, layers: int, *dtypes: np.dtype[Any]) -> None:
-        """Raise ShapeError unless the cache has at least so many layers, and is for keys and values of these dtypes."""
+        """Raise ShapeError unless the cache has this many layers or more, and keys and values of these dtypes."""
         if layers > len(self.keys) or any(dtype != self.dtype for dtype in dtypes):
             raise ShapeError(
                 f"the cache is of {len(self.keys)} layers in {self.dtype}, and the model computes layer {layers} in "

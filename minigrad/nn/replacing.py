@@ -49,7 +49,7 @@ def replace(model: Module, replacements: Mapping[str, Module]) -> None:
     if unknown := [name for name in replacements if not name or name not in modules]:
         raise InputError(f"the model has no module {unknown[0]!r} inside it that could be replaced")
     new = {id(modules[name]): module for name, module in replacements.items()}
-    for _, module in list(model.named_modules()):  # also of those that a wrapper hides behind its own name
+    for _, module in list(model.named_modules()):  # a module inside a wrapper, too, which has its name
         for name, value in vars(module).items():
             vars(module)[name] = _with(value, new)
 

@@ -77,9 +77,11 @@ def slice(x: Array, *, index: Any) -> tuple[Array, Backward]:
 
 def _copied(part: Any) -> Any:
     """Return a part of an index; lists and tuples are arrays, and an array is copied, as the caller may change it."""
-    if not isinstance(part, np.ndarray | list | tuple):
-        return part
-    return np.array(part, None if np.size(part) else np.intp)
+    if isinstance(part, np.ndarray):
+        return part.copy()
+    if isinstance(part, list | tuple):
+        return np.array(part, None if np.size(part) else np.intp)
+    return part
 
 
 @op(integer_dtype="any")

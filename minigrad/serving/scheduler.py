@@ -123,7 +123,7 @@ class Scheduler:
         self.reads_together = is_plain and can_keep_rows_apart(model.head().dtype)
         self._submitted: queue.SimpleQueue[Text] = queue.SimpleQueue()
         self._turns, self._reading, self._writing = Turns(), deque[Text](), list[Text]()
-        self._news = list[tuple[Text, Event]]()  # of the present turn
+        self._news = list[tuple[Text, Event]]()  # of the present turn, also if it fails
 
     @property
     def num_waiting(self) -> int:
@@ -146,18 +146,21 @@ class Scheduler:
 
     def turn(self) -> list[tuple[Text, Event]]:
         """Let texts in, read, and write a token of each text; return the new tokens, and the errors of texts."""
-        self._news = []
         self._let_in()
         self._read()
         self._write()
-        return self._news
+        return self._told()
 
     def fail(self, error: Exception) -> list[tuple[Text, Event]]:
         """End every text that is read or written with an error; return what the failed turn found, and the errors."""
         failed = [*self._reading, *self._writing]
         for text in failed:
             self._leave(text)
-        return self._news + [(text, error) for text in failed]
+        return self._told() + [(text, error) for text in failed]
+
+    def _told(self) -> list[tuple[Text, Event]]:
+        news, self._news = self._news, []
+        return news
 
     def _let_in(self) -> None:
         for text in [text for text in (*self._reading, *self._writing) if text.gone]:

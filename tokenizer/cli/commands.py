@@ -130,7 +130,7 @@ def _text_files(paths: Iterable[Path], pattern: str) -> Iterator[Path]:
         try:
             found = sorted(path.rglob(pattern))
         except (ValueError, NotImplementedError) as error:
-            raise TokenizerError(f"--glob {pattern!r} is no pattern of file names: {error}") from None
+            raise TokenizerError(f"--glob {pattern!r} is not a pattern of file names: {error}") from None
         for file in found:
             if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
                 yield file

@@ -111,7 +111,7 @@ def choose_settings(
 
 
 def _batch(asked: OptimisationSettings, context: int, processes: int) -> int:
-    """Return the sequences of a step: those that are given, or in each process as many as make the usual tokens."""
+    """Return the number of sequences of a step: the given one, or the usual tokens of each process."""
     return asked.batch or max(1, TOKENS_PER_STEP // context) * processes
 
 
