@@ -25,7 +25,10 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 
 def run(model: str, size: str, limit: list[str], data: str) -> dict[str, Any]:
-    """Train in a process of its own; return its result with its peak memory and seconds."""
+    """Train in a process of its own; return its result with its seconds, and the largest memory at a line of its log.
+
+    That counts copies of the process, too.
+    """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         command = [sys.executable, str(ROOT / "train.py"), "--model", model, "--size", size, "--data", data]
@@ -42,7 +45,7 @@ def run(model: str, size: str, limit: list[str], data: str) -> dict[str, Any]:
         "seconds": time.perf_counter() - started,
         "tokens_per_second": speeds[len(speeds) // 2],
         "bits_per_byte": record["result"]["bits_per_byte"],
-        "peak_mb": max(line["memory_bytes"] for line in lines) / 1e6,  # with that of copies of the process
+        "peak_mb": max(line["memory_bytes"] for line in lines) / 1e6,
         "machine": record["hardware"],
         "merge_ratio": lines[-1].get("merge_ratio"),
     }

@@ -18,7 +18,9 @@ _SEQUENCES = 6
 
 
 def leak(model: LanguageModel, length: int, *, trained: bool = False) -> float:
-    """Return how much later tokens change the logits before them, relative to the largest logit; infinity for nan.
+    """Return how much later tokens change the logits before them, relative to the largest logit.
+
+    It is infinite if a logit is not finite.
 
     A copy of the model in float64 without dropout reads sequences of this length, as far as its context reaches, and
     again with every token from some place on exchanged; it has the weights of the model if that is `trained`, and
@@ -43,7 +45,7 @@ def leak(model: LanguageModel, length: int, *, trained: bool = False) -> float:
                 other = ids.copy()
                 other[:, place:] = (ids[:, place:] + draw.integers(1, kinds, size=(_SEQUENCES, length - place))) % kinds
                 change = float(np.abs(copy(other).data[:, :place] - logits[:, :place]).max())
-                if math.isnan(change):
+                if not math.isfinite(change):
                     return math.inf
                 found = max(found, change / max(1.0, float(np.abs(logits).max())))
     return found

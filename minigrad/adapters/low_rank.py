@@ -99,7 +99,7 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
 
     All linear layers get one but the head, which is often the embedding too: adapters of all layers learn more than
     those of some at equal memory. In a skeleton they have only shapes; else `A` is drawn and B is 0.
-    Raises InputError for a model that has adapters, and for a rank that a matrix does not have.
+    Raises InputError for a model that has adapters or no such layer, and for a rank that a matrix does not have.
 
     >>> from minigrad import nn
     >>> model = nn.Sequential(nn.Linear(8, 4))
@@ -111,7 +111,7 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
         raise InputError("the model has adapters already; merge them first")
     layers = {name: layer for name, layer in linear_layers(model).items() if only is None or name in only}
     if not layers:
-        raise InputError("an adapter belongs to a linear layer, and the model has none")
+        raise InputError("an adapter belongs to a linear layer, and there is none of these in the model")
     most = min(min(layer.weight.shape) for layer in layers.values())
     if not 1 <= rank <= most:
         known = f"a rank from 1 to {most}, the smallest side of a matrix of the model"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import sys
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -122,7 +123,7 @@ class RewardLearning(Lessons):
         return step * self._questions(batch_size) * GROUP * self._room
 
     def tokens_per_pass(self, batch_size: int) -> int:
-        """Return the number of tokens of one step: the questions never come again."""
+        """Return the number of tokens of one step: each step draws questions of its own."""
         return self.tokens_before(1, seed=0, batch_size=batch_size)
 
     def attended_length(self) -> float:
@@ -156,7 +157,7 @@ class RewardLearning(Lessons):
     def _lesson(self, each: Problem) -> EncodedConversation:
         messages = ({"role": "user", "content": each.question}, {"role": "assistant", "content": each.answer})
         context = self.settings.context
-        lesson = encode_conversation(Conversation(messages, f"task {self.task}"), self.form, self.ends, context)
+        lesson = encode_conversation(Conversation(messages, f"task {self.task}"), self.form, self.ends, sys.maxsize)
         if len(lesson.tokens) - 1 > context - _MARGIN:
             raise InputError(
                 f"a question of {self.task} with its answer has {len(lesson.tokens)} tokens, and --context is "

@@ -59,7 +59,8 @@ class Decoder:
             with no_grad():
                 logits: Array = self.model(rows, cache=cache, layout=layout).data
             return logits
-        cache.check_heads((len(rows.data), *self._program.key_heads))
+        if self._program.key_heads is not None:
+            cache.check_heads((len(rows.data), *self._program.key_heads))
         cache.check_fits(len(self._program.patterns), self.model.head().dtype)
         ids, vocabulary, dtype = rows.data, self.model.config.vocab_size, cache.dtype
         if ids.size and (ids.min() < 0 or ids.max() >= vocabulary):

@@ -50,13 +50,15 @@ class Program(NamedTuple):
         return float(self.common.get("eps of norms", 0.0))
 
     @property
-    def key_heads(self) -> tuple[int, int]:
-        """The number of heads of keys and values, and their size."""
-        return self.common.get("number of heads of keys", 1), self.common.get("size of heads", 1)
+    def key_heads(self) -> tuple[int, int] | None:
+        """The number of heads of keys and values, and their size; None for a model that stores none."""
+        if "number of heads of keys" not in self.common:
+            return None
+        return self.common["number of heads of keys"], self.common["size of heads"]
 
     def heads(self, positions: int, dtype: np.dtype[Any]) -> Heads:
         """Return the sizes of the heads, and the angles of this many positions."""
-        queries, (keys, size) = self.common.get("number of heads", 1), self.key_heads
+        queries, (keys, size) = self.common.get("number of heads", 1), self.key_heads or (1, 1)
         none, angles = np.empty((0, 0), dtype), self.common.get("set of rotary angles")
         cosine, sine = (none, none) if angles is None else angles.tables(positions, dtype)
         patterns = np.array(self.patterns, np.float64).reshape(-1, len(Pattern._fields))

@@ -51,5 +51,5 @@ def memory_left() -> Iterator[int]:
         except (OSError, ValueError):
             continue
         sizes = {name: int(size) for name, size in (line.split() for line in lines)}
-        of_files = sum(sizes.get(f"{total}{kind}_file", 0) for kind in ("active", "inactive"))
-        yield max(1, limit - now + of_files)  # 0 would mean that nothing is known
+        kept = sum(sizes.get(name, 0) for name in (f"{total}active_file", f"{total}inactive_file", "slab_reclaimable"))
+        yield max(1, limit - now + kept)  # 0 would mean that nothing is known

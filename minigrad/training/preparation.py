@@ -44,6 +44,7 @@ from minigrad.training.guests import guests_of, plan_rows
 from minigrad.training.planning import choices, costs, description
 from minigrad.training.planning.dial import Dial
 from minigrad.training.planning.plan import Plan
+from minigrad.training.reporting import metrics
 from minigrad.training.run import Guest, Run
 from minigrad.training.settings import RunSettings, TrainConfig
 from minigrad.typing import Tokenizer
@@ -102,7 +103,8 @@ class Preparation:
         lessons = self.read_lessons(settings, text) if settings.objective else None
         initial = self.initial_weights(model, text.tokenizer)
         claim, done = compare_claim(family, size, skeleton), folder.step if folder else 0
-        plan = Plan(settings, model, text, rates, claim, done, world=world, dial=dial, rows=plan_rows(settings))
+        used = metrics.seconds(folder.path) if folder else 0.0
+        plan = Plan(settings, model, text, rates, claim, done, used, world=world, dial=dial, rows=plan_rows(settings))
         if lessons:
             plan = replace(plan, lessons=lessons, taught=lessons.summary(), teacher=lessons.teacher)
         plan.check()

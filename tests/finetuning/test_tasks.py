@@ -1,4 +1,4 @@
-"""Tasks: endless, a function of the seed, each with an answer that its question determines."""
+"""Tasks: a function of the seed, each with an answer that its question determines."""
 
 from __future__ import annotations
 

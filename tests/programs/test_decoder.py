@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import models
-from minigrad import InputError, ShapeError, no_grad
+from minigrad import InputError, ShapeError, Tensor, no_grad
 from minigrad.kernels.decoding.program import Step
 from minigrad.kernels.gemm import backend
+from minigrad.nn import Layout
 from minigrad.programs.decoder import Decoder
 from tests.models.tiny import TINY, WITH_PROGRAM, build, family_of, tokens
+from tests.programs.own_family import Own, OwnConfig
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 CHANGED = {
@@ -89,6 +93,26 @@ def test_the_cache_of_another_model_is_refused() -> None:
     for other in (build("vidya-v2", num_layers=1), build("vidya-v2", "float64"), build("vidya-v2", head_dim=2)):
         with pytest.raises(ShapeError, match="new_cache"):
             decoder.step([1], other.eval().new_cache(1, 2))
+
+
+class WithoutAttention(Own):
+    """Feed-forward blocks alone, whose cache stays empty."""
+
+    def hidden(self, tokens: Tensor, layout: Layout, cache: Any = None) -> Tensor:
+        x = self.table(tokens)
+        for block in self.gated:
+            x = x + block(x)
+        return x
+
+
+def test_a_model_without_attention_has_a_program_too() -> None:
+    model = WithoutAttention(OwnConfig()).eval()
+    decoder, cache = Decoder(model), model.new_cache(1, 4)
+    assert decoder.has_program
+    with no_grad():
+        whole = model([[3, 5]]).data
+    for position, token in enumerate((3, 5)):
+        np.testing.assert_allclose(decoder.step([token], cache), whole[:, position], rtol=1e-5, atol=1e-5)
 
 
 def test_decoders_of_one_model_read_the_same_memory_until_the_weights_change() -> None:

@@ -169,13 +169,23 @@ def test_a_template_that_fails_is_named(tmp_path):
         tokenizer.ChatTemplate(FOREIGN, "{{ '\\ud800' }}").encode(HELLO)
 
 
-def test_a_message_may_hold_all_characters_without_a_meaning_but_one(monkeypatch):
+def test_a_message_may_hold_all_characters_without_a_meaning_but_two(monkeypatch):
     pytest.importorskip("jinja2")
     form = tokenizer.ChatTemplate(FOREIGN, "{{ messages[0].content }}")
-    monkeypatch.setattr("tokenizer.chat.PRIVATE_USE", [range(0xE000, 0xE002)])
+    monkeypatch.setattr("tokenizer.chat.PRIVATE_USE", [range(0xE000, 0xE003)])
     assert FOREIGN.decode(form.encode([{"role": "user", "content": "\ue000<|im_end|>"}])) == "\ue000<|im_end|>"
     with pytest.raises(TokenizerError, match="the messages hold every private-use character"):
         form.encode([{"role": "user", "content": "\ue000\ue001<|im_end|>"}])
+
+
+def test_no_message_makes_a_special_token_whatever_it_looks_like():
+    pytest.importorskip("jinja2")
+    strange = tokenizer.train(["a"], vocab_size=280, special_tokens=["<|user|>", "|>x<|", "☺"])
+    form = tokenizer.ChatTemplate(strange, "<|user|>{{ messages[0].content }}")
+    for text in ("hello ☺", "|>x<|>x<|", "<|user|>x<|user|>", "☺☺"):
+        ids = form.encode([{"role": "user", "content": text}])
+        assert strange.decode(ids) == f"<|user|>{text}"
+        assert [each for each in ids if each in strange.specials.values()] == [strange.specials["<|user|>"]]
 
 
 def test_without_jinja2_a_foreign_template_is_refused_by_name(tmp_path, monkeypatch):

@@ -8,6 +8,8 @@ from html import escape
 
 from tokenizer.bpe import Tokenizer
 
+_MARK = "▁".encode()  # U+2581
+
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #222; --soft: #666; --line: #ccc; --node: #f4f4f8; }
 @media (prefers-color-scheme: dark) {
@@ -110,7 +112,7 @@ def _trees(tokenizer: Tokenizer, ids: Iterable[int]) -> dict[int, str]:
     vocabulary = tokenizer.vocabulary
     merges = {left + right: (rank, left, right) for rank, (left, right) in enumerate(vocabulary.merges, start=1)}
     added = {number: name for name, number in (vocabulary.specials | vocabulary.added).items()}
-    # Merges join spellings: with byte fallback these have U+2581 for a space, which decoding turns back.
+    # Merges join spellings, which with byte fallback have U+2581 for a space: the page shows the space.
     spelled = {number: token for token, number in vocabulary.ids.items()}
     numbers = [number for number in ids if number not in added]
     tokens = {number: spelled.get(number) or tokenizer.decode_bytes([number]) for number in numbers}
@@ -120,17 +122,21 @@ def _trees(tokenizer: Tokenizer, ids: Iterable[int]) -> dict[int, str]:
         if token in merges and token not in needed:
             needed.add(token)
             waiting += merges[token][1:]
+
+    def node(token: bytes, origin: str, parts: str = "") -> str:
+        return _node(token.replace(_MARK, b" ") if vocabulary.byte_ids else token, origin, parts)
+
     trees: dict[bytes, str] = {}
     # The parts of a token are shorter than the token, so in order of length their trees come first.
     for token in sorted(needed, key=len):
         rank, left, right = merges[token]
-        parts = "".join(trees.get(part) or _node(part, "") for part in (left, right))
-        trees[token] = _node(token, f"merge {rank:,}", f'<span class="parts">{parts}</span>')
-    whole = {i: trees.get(token) or _node(token, "byte" if len(token) == 1 else "") for i, token in tokens.items()}
+        parts = "".join(trees.get(part) or node(part, "") for part in (left, right))
+        trees[token] = node(token, f"merge {rank:,}", f'<span class="parts">{parts}</span>')
+    whole = {i: trees.get(token) or node(token, "byte" if len(token) == 1 else "") for i, token in tokens.items()}
     return {number: whole.get(number) or _node(added[number].encode(), "no merge makes it") for number in ids}
 
 
 def _node(token: bytes, origin: str, parts: str = "") -> str:
     """Return a token with a note on its origin, below the trees of its parts, as HTML."""
-    name = escape(readable(token).replace(" ", "␣").replace("▁", "␣").replace("⏎\n", "⏎").replace("\t", "⇥"))
+    name = escape(readable(token).replace(" ", "␣").replace("⏎\n", "⏎").replace("\t", "⇥"))
     return f'<span class="node">{parts}<span class="name">{name}<small>{origin}</small></span></span>'

@@ -126,8 +126,8 @@ def pack_steps(factor: Factor, section: Section, packed: Array) -> None:
 def pack_lanes(factor: Factor, section: Section, packed: Array) -> None:
     """Copy a section of a factor whose lines are lanes: blocks of SIDE lanes x SIDE steps are transposed in registers.
 
-    Stores overrun a narrow panel as in `pack_steps`. The last lanes of some steps are stored first, so that the first
-    lanes of the same steps overwrite their excess.
+    If a panel is not as wide as a register, stores overrun it; what follows overwrites the excess. The last lanes of
+    some steps are stored first, so that the first lanes of the same steps overwrite their excess.
     """
     matrix, lanes, (first, last, begin, steps) = factor.matrix, factor.layout.lanes, section
     x, covering = matrix.elements, -(-lanes // SIDE) * SIDE

@@ -203,7 +203,11 @@ class Column {
     this.showWriting(true);
     return this.during(async (signal) => {
       const { max_tokens: wanted, ...settings } = this.settings;
-      const { messages, room } = await this.fitting([...this.messages, { role: "user", content }], signal);
+      const all = [...this.messages, { role: "user", content }];
+      const { messages, room } = await this.fitting(all, signal).catch((error) => {
+        this.part("message").value = content; // to be shortened
+        throw error;
+      });
       const asked = { ...settings, messages, max_tokens: Math.min(wanted, room) };
       for await (const text of this.server.answer(asked, signal)) {
         said.content += text;
@@ -211,12 +215,12 @@ class Column {
         answer.textContent = said.content;
         answer.scrollIntoView({ block: "nearest" });
       }
-      return "";
+      return messages.length < all.length ? "The oldest messages were left out: they no longer fit." : "";
     });
   }
 
-  // Return the messages and the tokens left for an answer: at least a quarter of the most that there may be. For that
-  // the oldest messages are left out, each with its answer.
+  // Return the messages and the tokens left for an answer. While these are less than a quarter of the most, the oldest
+  // messages are left out, each with its answer.
   async fitting(messages, signal) {
     const { count, most } = await this.server.measure(this.settings.model, { messages }, signal);
     if (most - count >= most / 4) return { messages, room: most - count };

@@ -38,7 +38,8 @@ class Plan:
     text: TokenizedCorpus
     rates: costs.Rates
     claim: str = ""  # the figure of the model's source document where it differs from this model
-    done: int = 0  # steps of a continued run
+    done: int = 0  # steps of a continued run,
+    used: float = 0.0  # and its seconds so far
     lessons: Source | None = None  # batches in place of those of the text, which is then that of the pre-training
     taught: str = ""  # the lessons, in words
     teacher: LanguageModel | None = None  # a frozen model that reads every batch too
@@ -148,5 +149,5 @@ class Plan:
         settings = self.settings
         if settings.steps:
             return max(settings.steps - self.done, 0) * settings.tokens_per_step
-        in_all = max(60 * (settings.minutes or 0.0) - self.seconds_after(), 0.0) * self.tokens_per_second()
-        return max(in_all - self.done * settings.tokens_per_step, 0.0)
+        left = 60 * (settings.minutes or 0.0) - self.used - self.seconds_after()
+        return max(left, 0.0) * self.tokens_per_second()

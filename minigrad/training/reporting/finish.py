@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -59,7 +60,8 @@ def finish(run: Run) -> TrainResult | None:
     for found in findings:
         folder.record.result |= found.figures
     # Without a report, a run has not ended: after a kill between the two, `--resume` finishes it.
-    (folder.path / REPORT).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # on Windows, if a program has it open
+        (folder.path / REPORT).unlink()
     folder.write()
     memory = hardware.peak_memory_bytes() + forks.memory_bytes_of_all()
     path = one_run.write_report(
