@@ -239,3 +239,32 @@ def test_a_conversation_is_that_of_the_api(browser: Browser, make_served: Callab
         asked |= {"messages": [{"role": "user", "content": question}]}
         (choice,) = wire.call("/v1/chat/completions", asked).json["choices"]
         assert texts(page, "#messages-1 p") == [question, choice["message"]["content"]]
+
+
+@needs_a_browser
+def test_a_conversation_that_no_longer_fits_goes_on_without_its_oldest_messages(
+    browser: Browser, make_served: Callable[..., Served]
+) -> None:
+    page = browser
+
+    def ask(message: str) -> str:
+        page.run(f"document.getElementById('message-1').value = {message!r}")
+        page.run("document.getElementById('ask-1').requestSubmit()")
+        idle(page)
+        return texts(page, "#status-1")[0]
+
+    with serving([make_served(capacity=96)]) as wire:
+        open_at(page, wire)
+        until(page, "!document.getElementById('modes-1').hidden")
+        fill(page, {"count-1": 30, "temperature-1": 0})
+        click(page, "#as-chat-1")
+        said = [ask(f"to be or not to be, number {number}?") for number in range(6)]
+        assert said[0] == ""
+        assert said[-1] == "The oldest messages were left out: they no longer fit."
+        assert len(texts(page, "#messages-1 p.user")) == 6  # the page shows them all
+        assert page.run("playground.columns[0].messages.length") < 12
+        long = "the question " * 60
+        assert ask(long).startswith("The message fills the 96 tokens that a conversation may have here")
+        assert fields(page, ["message-1"]) == [long]  # to be shortened
+        assert ask("to be?") != ""
+        assert page.errors == []
