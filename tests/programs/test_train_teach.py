@@ -192,7 +192,7 @@ def test_what_practice_needs_is_named(
     assert refused(data=str(book)).startswith("--objective grpo learns from rewards, which need a task with a checker")
     assert refused(question_noise=0.1).startswith("--question-noise is for --objective sft; grpo reads questions as")
     assert refused(dropout=0.1).startswith("--objective grpo computes probabilities of answers without dropout")
-    assert "the conversation has" in refused(context=8)
+    assert "and --context is 8: take a --context of at least 21" in refused(context=8)
     assert not (tmp_path / "run").exists()
 
 
