@@ -147,10 +147,14 @@ class ChatTemplate:
             for message in messages
         ]
         text = self._renderer.render(messages=guarded, add_generation_prompt=add_generation_prompt, **self.names)
+
+        def encoded(part: str) -> list[int]:
+            # A template may cut a message within a code, and what is left of it has no meaning.
+            return self.tokenizer.encode(re.sub(f"{edge}{count}*{edge}", lambda code: meant.get(code[0], ""), part))
+
         ids: list[int] = []
         for i, part in enumerate(pattern.split(text)):  # text, special token, text, ...
-            text = re.sub(f"{edge}{count}*{edge}", lambda found: meant[found[0]], part)
-            ids += [self.tokenizer.specials[part]] if i % 2 else self.tokenizer.encode(text)
+            ids += [self.tokenizer.specials[part]] if i % 2 else encoded(part)
         return ids
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> tuple[list[int], list[bool]]:

@@ -111,7 +111,7 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
         raise InputError("the model has adapters already; merge them first")
     layers = {name: layer for name, layer in linear_layers(model).items() if only is None or name in only}
     if not layers:
-        raise InputError("an adapter belongs to a linear layer, and there is none of these in the model")
+        raise InputError("the model has no linear layer that an adapter could be added to")
     most = min(min(layer.weight.shape) for layer in layers.values())
     if not 1 <= rank <= most:
         known = f"a rank from 1 to {most}, the smallest side of a matrix of the model"

@@ -65,7 +65,9 @@ def _with(value: Any, new: Mapping[int, Module]) -> Any:
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)  # of a named tuple
     if isinstance(value, dict):
         changed = {key: item for key, old in value.items() if (item := _with(old, new)) is not old}
-        found = copy.copy(value)
+        if not changed:
+            return value
+        found = copy.copy(value)  # of its own class
         found.update(changed)
         return found
     return value

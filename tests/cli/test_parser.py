@@ -124,6 +124,7 @@ def test_a_bad_command_line_is_refused_with_the_way_out(arguments, message):
 def test_a_missing_or_surplus_positional_argument_is_refused():
     assert refusal(GENERATE) == "RUN is missing: the run folder. See generate.py --help"
     assert refusal(GENERATE, "a", "b") == "unexpected argument 'b'; see generate.py --help"
+    assert "is missing" not in refusal(GENERATE, "a", "--help=b")
 
 
 def test_parse_prints_one_paragraph_and_exits_with_2(capsys):

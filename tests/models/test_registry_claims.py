@@ -17,3 +17,5 @@ def test_the_documents_count_and_the_true_one_are_both_given() -> None:
     assert "its document says 300,124,416 parameters, the shape has 355,871,744" in line
     assert "37.8 GFLOP forward per token, which is 0.808 in the published context" in line
     assert compare_claim("vidya-v2", "nano", models.skeleton("vidya-v2", "nano")) == ""
+    assert compare_claim("vidya-v2", "2.0", models.skeleton("vidya-v2", "2.0")) != ""
+    assert compare_claim("vidya-v2", "2.0", models.skeleton("vidya-v2", "2.0", num_layers=2)) == ""  # another shape

@@ -139,3 +139,18 @@ def test_a_folder_that_was_removed_or_replaced_is_noticed(tmp_path):
             make()
             with pytest.raises(RunError, match="run was removed while this process was writing into it"):
                 lock.check()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no open file")
+def test_a_lock_whose_folder_was_replaced_leaves_that_of_the_new_folder(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    first, second = FolderLock(), FolderLock()
+    first.take(folder)
+    folder.rename(tmp_path / "elsewhere")
+    folder.mkdir()
+    second.take(folder)
+    first.release()
+    with pytest.raises(InputError, match="is being written by another process"):
+        FolderLock().take(folder)
+    second.release()

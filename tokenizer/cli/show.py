@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from tokenizer.bpe import Tokenizer
-
-_MARK = "▁".encode()  # U+2581
+from tokenizer.text.spelling import MARK
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #222; --soft: #666; --line: #ccc; --node: #f4f4f8; }
@@ -124,7 +123,7 @@ def _trees(tokenizer: Tokenizer, ids: Iterable[int]) -> dict[int, str]:
             waiting += merges[token][1:]
 
     def node(token: bytes, origin: str, parts: str = "") -> str:
-        return _node(token.replace(_MARK, b" ") if vocabulary.byte_ids else token, origin, parts)
+        return _node(token.replace(MARK.encode(), b" ") if vocabulary.byte_ids else token, origin, parts)
 
     trees: dict[bytes, str] = {}
     # The parts of a token are shorter than the token, so in order of length their trees come first.

@@ -115,9 +115,8 @@ def _length(plan: Plan) -> str:
     worth, warning = scaling.LAW.worth_of_pass((plan.done * settings.tokens_per_step + tokens) / per_pass), ""
     if worth < _LEAST_WORTH and not settings.is_lesson:
         last = f"the last pass is worth {worth:.0%} of new text, and the model learns it by heart"
-        more = ", such as python-docs:0.8,python-source:0.2 with --held-out python-docs" * (
-            settings.data == "python-docs"
-        )
+        source = ", such as python-docs:0.8,python-source:0.2 with --held-out python-docs"
+        more = source if settings.data == "python-docs" else ""
         warning = f"; the text is read so often that {last}: take less time, or more --data{more}"
     if not steps:
         minutes = format_seconds(60 * (settings.minutes or 0.0))

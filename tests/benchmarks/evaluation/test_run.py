@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -78,6 +79,21 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path: Path, monkeypa
     rows = whole["documents"]["16"]
     assert sum(row[1] for row in rows) > 100
     assert sum(row[2] for row in whole["test"]["16"]) > 0
+
+
+def test_a_run_that_was_killed_between_its_end_and_its_result_ends_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = toy(tmp_path)
+    job = Job("shifted", 0, study.corpora[0], "tokens", 160, 0.004)
+    with quick_runs():
+        with monkeypatch.context() as patch:
+            patch.setattr(one_run, "write_json", Mock(side_effect=Killed))
+            with pytest.raises(Killed):
+                make(study, job, tmp_path / "run")
+        assert read_result(tmp_path / "run") is None
+        make(study, job, tmp_path / "run")
+    assert timeless(read_result(tmp_path / "run"))["tokens"] >= 160
 
 
 def test_a_run_is_a_process_that_leaves_its_result(tmp_path: Path) -> None:

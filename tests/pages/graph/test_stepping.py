@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from minigrad import Tensor, draw_graph, step_through
+from minigrad import Tensor, draw_graph, ops, step_through
 from minigrad.errors import GraphError
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -80,6 +80,11 @@ def test_both_parts_of_a_value_that_is_used_twice_by_one_operation_and_names_tha
     assert told(page)[1] == "add₁ takes <a> = 3 and <a> = 3. Its value is 6."
     assert told(page)[-1] == "add₁ passes on 1 and 1 to <a> (together 2)."
     assert "<a>" not in page
+
+
+def test_an_operation_that_passes_nothing_on_is_told() -> None:
+    lines = told(step_through(lambda x: ops.where(x, x * 2, 0.0 * x).sum(), x=[1.0, -2.0]))
+    assert any("passes on" in line for line in lines)
 
 
 def test_large_arrays_are_told_by_their_shapes() -> None:

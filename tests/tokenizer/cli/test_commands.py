@@ -95,6 +95,12 @@ def test_compare_prints_a_row_for_each(run, trained, tmp_path, text):
     assert lines[3].split()[1:5] == ["261", f"{size}", "1.00", f"{size / words:.2f}"]
 
 
+def test_a_pattern_that_names_no_files_is_refused(run, tmp_path):
+    code, _, errors = run("train", tmp_path, "--out", tmp_path / "tok", "--glob", "/x*")
+    assert code == 2
+    assert "--glob '/x*' is not a pattern of file names" in errors
+
+
 @pytest.mark.parametrize("ids", [b"300", b"-1", b"1e3", b"9" * 5000, b"\xff"])
 def test_ids_that_are_none_are_named(run, trained, ids):
     code, out, errors = run("decode", trained[0], stdin=ids)

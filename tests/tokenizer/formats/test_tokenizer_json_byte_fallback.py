@@ -30,6 +30,16 @@ def test_load_undoes_save(tmp_path, document):
     assert (tmp_path / "again" / "tokenizer.json").read_bytes() == (tmp_path / "tokenizer.json").read_bytes()
 
 
+def test_ids_without_a_token_have_none_after_saving_either(tmp_path, document):
+    free = max(document["model"]["vocab"].values()) + 4
+    document["added_tokens"].append({"id": free, "content": "<extra>", "special": True})
+    found = reload(tmp_path, document)
+    found.save(tmp_path / "again")
+    again = tokenizer.load(tmp_path / "again")
+    assert found.used < found.vocab_size
+    assert (again.used, again.fingerprint()) == (found.used, found.fingerprint())
+
+
 def test_the_file_says_what_other_programs_look_for(document):
     model = document["model"]
     assert (model["type"], model["byte_fallback"], model["fuse_unk"], model["unk_token"]) == (

@@ -56,6 +56,10 @@ def test_words_of_equal_count_are_removed_together():
     totals.add(*rows_of({b"aaa": 5, b"bbb": 2, b"ccc": 2, b"ddd": 1}))
     assert dict(totals.words().items()) == {b"aaa": 5}
     assert totals.removed == 2
+    fewer = WordTotals(10)
+    fewer.add(*rows_of({b"aaa": 9, b"bbb": 5, b"ccc": 5, b"ddd": 5}))
+    fewer.add(*rows_of({b"eee": 1, b"fff": 1, b"ggg": 1}))
+    assert fewer.removed == 5  # and not 1, the count at the last time
     totals.add(*rows_of({b"bbb": 1, b"aaa": 1}))
     assert dict(totals.words().items()) == {b"aaa": 6, b"bbb": 1}
 

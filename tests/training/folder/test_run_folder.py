@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from minigrad.errors import InputError, RunError
 from minigrad.system.locks import FolderLock
 from minigrad.training.folder.record import Record
-from minigrad.training.folder.run_folder import RunFolder
+from minigrad.training.folder.run_folder import RunFolder, check_beginnings, of_test
+from minigrad.training.settings import TrainConfig
 from tests.training.folder.test_opening import NoTokenizer, begin
 
 
@@ -36,3 +38,13 @@ def test_a_tokenizer_that_was_deleted_is_written_again(tmp_path):
 def test_a_place_where_no_folder_can_be_made_is_bad_input():
     with pytest.raises(InputError, match=r"cannot write the folder /proc/run: No such file"):
         begin(Path("/proc/run"))
+
+
+def test_folders_that_were_begun_from_each_other_by_name_are_each_read_once(tmp_path, monkeypatch):
+    """After `mv current previous`, a run that began with --init previous bears the name of its own beginning."""
+    record = Record(settings={"data": "a text", "init": str(tmp_path)}, parameters=1, test_text=of_test(["held out"]))
+    record.write(tmp_path)
+    read = Mock(wraps=Record.read)
+    monkeypatch.setattr(Record, "read", read)
+    check_beginnings(TrainConfig(init=str(tmp_path), data="a text", test=True), ["held out"])
+    assert read.call_count == 1
