@@ -38,7 +38,7 @@ from minigrad.system.locks import FolderLock
 from minigrad.training.budget import Budget
 from minigrad.training.keeping import save
 from minigrad.training.planning.dial import parameters_in_layers
-from minigrad.training.planning.scaling import Law, Point, bounds, fit, usual_error, without_each
+from minigrad.training.planning.scaling import Law, Point, bounds, fit, residual_error, without_each
 from minigrad.training.preparation import prepare
 from minigrad.training.run import Run
 from minigrad.training.validation import evaluate
@@ -196,7 +196,7 @@ def describe(curves: dict[str, tuple[Point, ...]]) -> str:
         rest = [point for each in others.values() for point in each]
         laws = [fit(rest), *without_each(others)]
         for point in curve:
-            low, high = bounds(laws, usual_error(laws[0], rest), *point[:3])
+            low, high = bounds(laws, residual_error(laws[0], rest), *point[:3])
             is_inside = low <= point.bits_per_byte <= high
             inside += is_inside
             lines.append(
@@ -210,7 +210,7 @@ def describe(curves: dict[str, tuple[Point, ...]]) -> str:
         rows = ", ".join(f"Point({', '.join(f'{value:_}' for value in point)})" for point in curve)
         lines.append(f'    "{name}": ({rows},),')
     without = ", ".join(_constants(each) for each in without_each(curves))
-    error = usual_error(law, points)
+    error = residual_error(law, points)
     return "\n".join([*lines, "}", f"LAW = {_constants(law)}", f"WITHOUT = ({without},)", f"ERROR = {error:.3f}"])
 
 

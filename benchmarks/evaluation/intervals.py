@@ -1,13 +1,14 @@
 r"""The statistics of a study: a paired difference with its error, its interval, and two kinds of tests.
 
 Runs differ by their seeds, and documents by what they hold. Both are samples: other seeds and other documents would
-give another difference. The bootstrap draws both anew. With few seeds its percentiles are too narrow, so only its
-standard error is used, with the quantiles of Student's t distribution for the smaller of the two samples. A text of few
-large documents is a small sample, so documents are counted by their sizes. From n seeds or documents, n - 1 are drawn,
-which makes the variance of a mean of n values right (Efron 1982, chapter 4). The luck of one seed on one document is
-counted with both samples (Owen 2007, "The pigeonhole bootstrap", Annals of Applied Statistics 1), so with two to four
-seeds an interval is too wide rather than too narrow. All of it needs NumPy alone: for whole degrees of freedom the
-distribution is a finite sum. The tests of this file count how often its intervals hold the truth. """
+give another difference. The bootstrap draws both anew. With few seeds its percentiles are too narrow, so
+only its standard error is used, with the quantiles of Student's t distribution for the smaller of the two samples. A
+text of few large documents is a small sample, so documents are counted by their sizes. From n seeds or documents, n - 1
+are drawn, which makes the variance of a mean of n values right (Efron 1982, chapter 4). The luck of one seed on
+one document is counted with both samples (Owen 2007, "The pigeonhole bootstrap", Annals of Applied Statistics 1), so
+with two to four seeds an interval is too wide rather than too narrow. All of it needs NumPy alone: for whole degrees of
+freedom the distribution is a finite sum. The tests of this file count how often its intervals hold the truth.
+"""
 
 from __future__ import annotations
 

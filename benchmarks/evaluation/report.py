@@ -163,13 +163,13 @@ def _interval(difference: Difference) -> str:
 
 def spreads(study: Study, results: Results, comparison: Comparison, compared: Sequence[Compared]) -> Iterator[Block]:
     """Yield how much seeds differ: of the scores, of the paired differences, and along the training."""
-    several = [np.var(each.scores, ddof=1) for each in compared if len(each.scores) > 1]
-    pairs = [each.spread**2 for each in compared if each.pairs > 1]
-    if several:
-        of_pairs = f", of paired differences {math.sqrt(np.mean(pairs)):.4f} (of {len(pairs)})" if pairs else ""
+    scores = [(len(each.scores), float(np.var(each.scores, ddof=1))) for each in compared if len(each.scores) > 1]
+    pairs = [(each.pairs, each.spread**2) for each in compared if each.pairs > 1]
+    if scores:
+        of_pairs = f", of paired differences {_pooled(pairs):.4f} (of {len(pairs)})" if pairs else ""
         yield (
-            f"Standard deviation of seeds, in bits per byte: {math.sqrt(np.mean(several)):.4f} within an arm "
-            f"(root mean square of {len(several)} arms){of_pairs}."
+            f"Standard deviation of seeds, in bits per byte: {_pooled(scores):.4f} within an arm "
+            f"(pooled from {len(scores)} arms){of_pairs}."
         )
     curves = [
         [[point[1] for point in each["curve"]] for each in results.of(comparison, arm.name).values()]
@@ -181,6 +181,11 @@ def spreads(study: Study, results: Results, comparison: Comparison, compared: Se
         along = np.sqrt(np.mean([np.var(each, axis=0, ddof=1) for each in curves], axis=0))
         places = [f"{point[0]:,}" for point in next(iter(_runs(study, results, comparison)))["curve"]]
         yield Table(["tokens read", *places], [["standard deviation of seeds", *(f"{each:.4f}" for each in along)]])
+
+
+def _pooled(variances: Sequence[tuple[int, float]]) -> float:
+    """Return the standard deviation that samples share, from the size and the variance of each."""
+    return math.sqrt(np.average([each for _, each in variances], weights=[count - 1 for count, _ in variances]))
 
 
 def _runs(study: Study, results: Results, comparison: Comparison) -> Iterator[Result]:

@@ -14,7 +14,7 @@ note = "..."                          if there is more to say
 
 [training-step-zen5.figures]          as they are printed, with units where the name or the column has none
 "nano, 8 x 256" = ["28,534", "376"]
-"law of the scaling, usual error" = "0.034 bits per byte"
+"law of the scaling, root mean square error" = "0.034 bits per byte"
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Dial:
 
         It has the lowest expected loss after half of that time: a smaller model writes faster, and is further along if
         the computer slows down, so a size that gets ahead only near the end is not chosen. A size larger than all
-        measured ones must be expected to win by twice the usual error of the law.
+        measured ones must be expected to win by twice the residual standard error of the law.
         """
         sizes = [size for size in self.candidates if self.is_fit(size)] or list(self.candidates)[:1]
 

@@ -18,7 +18,7 @@ The spread of their predictions says how far the measured runs leave the law ope
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -76,7 +76,7 @@ class Prediction(NamedTuple):
 
 
 def predict(parameters: int, tokens: float, unique_tokens: float) -> Prediction:
-    """Return the loss that the law expects, with the bounds of all `WITHOUT`, wider by twice its usual error."""
+    """Return the loss that the law expects, with the bounds of all `WITHOUT`, wider by twice `ERROR`."""
     low, high = bounds((LAW, *WITHOUT), ERROR, parameters, tokens, unique_tokens)
     points = [point for curve in CURVES.values() for point in curve]
     sizes, lengths = sorted(point.parameters for point in points), sorted(point.tokens for point in points)
@@ -150,8 +150,8 @@ With more, a model learns the text by heart, which the law does not know. A limi
 up to 3. Here all parameters count.
 """
 
-ERROR = 0.019
-"""The root of the mean square of the law's errors at the runs it was fitted to, in bits per byte; new runs err more."""
+ERROR = 0.025
+"""The residual standard error of the law at the runs to which it was fitted, in bits per byte; new runs err more."""
 
 LARGEST = max(point.parameters for points in CURVES.values() for point in points)
 """The largest measured size, in parameters of the matrices within the layers."""
@@ -198,10 +198,10 @@ def _solve(points: list[Point], tried: Array) -> tuple[Array, Array]:
     return np.where((solution >= 0).all(axis=1), errors, np.inf), solution
 
 
-def usual_error(law: Law, points: Iterable[Point]) -> float:
-    """Return the root of the mean square of the errors of a law."""
-    errors = [law.loss(*point[:3]) - point.bits_per_byte for point in points]
-    return math.sqrt(sum(error**2 for error in errors) / len(errors))
+def residual_error(law: Law, points: Sequence[Point]) -> float:
+    """Return the residual standard error of a law at more than six points, to which its six constants were fitted."""
+    squares = sum((law.loss(*point[:3]) - point.bits_per_byte) ** 2 for point in points)
+    return math.sqrt(squares / (len(points) - len(law)))
 
 
 def without_each(curves: dict[str, tuple[Point, ...]]) -> list[Law]:

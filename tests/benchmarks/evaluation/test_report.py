@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 from pathlib import Path
 
 import numpy as np
@@ -126,3 +127,7 @@ def test_test_figures_are_shown_once_all_runs_have_them(tmp_path: Path) -> None:
     del rows[0]["test"]
     assert "test text" not in markdown(list(blocks(made, Results(rows, []), {})))
     assert report.LEAST_PAIRS == 8
+
+
+def test_an_arm_counts_by_its_runs_in_the_pooled_spread() -> None:
+    assert report._pooled([(2, 4.0), (4, 1.0)]) == pytest.approx(math.sqrt((1 * 4.0 + 3 * 1.0) / 4))

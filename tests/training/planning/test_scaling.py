@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.training.planning import scaling
-from minigrad.training.planning.scaling import CURVES, ERROR, LAW, WITHOUT, Law, fit, predict, usual_error, without_each
+from minigrad.training.planning.scaling import (
+    CURVES,
+    ERROR,
+    LAW,
+    WITHOUT,
+    Law,
+    fit,
+    predict,
+    residual_error,
+    without_each,
+)
 
 EASY = Law(1.0, 10.0, 0.5, 20.0, 0.5, 4.0)
 AMOUNTS = st.floats(1, 1e12)
@@ -44,14 +54,14 @@ def test_the_constants_are_those_of_the_measured_runs():
     assert found == pytest.approx(LAW, rel=2e-4, abs=1e-6)
     assert len(WITHOUT) == len(CURVES)
     assert without_each({name: CURVES[name] for name in list(CURVES)[:2]})[0] == fit(CURVES[list(CURVES)[1]])
-    assert usual_error(LAW, points) == pytest.approx(ERROR, abs=6e-4)
+    assert residual_error(LAW, points) == pytest.approx(ERROR, abs=6e-4)
 
 
-def test_bounds_are_two_usual_errors_beyond_the_least_and_the_most_of_the_laws():
+def test_bounds_are_two_errors_beyond_the_least_and_the_most_of_the_laws():
     laws = EASY, EASY._replace(entropy=1.5)
     assert scaling.bounds(laws, 0.1, 100, 400, math.inf) == pytest.approx((2.8, 3.7))
-    points = [scaling.Point(100, 400, 400, 3.0 + error) for error in (0.3, -0.3, 0.0, 0.0)]
-    assert usual_error(EASY, points) == pytest.approx(0.3 / math.sqrt(2))
+    points = [scaling.Point(100, 400, 400, 3.0 + error) for error in (0.3, -0.3, *(0.0,) * 6)]
+    assert residual_error(EASY, points) == pytest.approx(0.3)
 
 
 def test_a_prediction_lies_within_its_bounds_and_says_if_nothing_like_it_was_measured():
