@@ -37,7 +37,7 @@ if TYPE_CHECKING:  # the command line is read before NumPy and the rest are impo
 
 
 def generate(config: GenerateConfig) -> Iterator[str]:
-    """Yield the texts in parts, each with its prompt first; a rule stands between two texts.
+    """Yield the texts in parts, each with its prompt first; a rule separates two texts.
 
     Raises InputError if the folder cannot be used, or if the page of --explain cannot be written.
     """

@@ -3,7 +3,7 @@
 In training, runs with and without --adaptive-context are compared by their folders: the contexts that were chosen, and
 the bits per byte of validation text. In writing, a model reads validation documents token by token, as if it wrote
 them, and predicts each next token from what is in view: all of its context, the context that adapts, and a fixed one
-of the same size as that on average.
+whose size is the average of the adapting one.
 
     python benchmarks/adaptive_context.py                                     the cost of decisions and of steps
     python benchmarks/adaptive_context.py --runs runs/fixed runs/adaptive     what runs chose and reached

@@ -1,7 +1,7 @@
 """Training steps of minigrad and of PyTorch, in turns on the same machine: tokens per second and peak memory.
 
 Medians; a turn is a few steps in a row after one warm-up step. PyTorch trains the same
-architecture from transformers (Llama, GPT-2) with its own fused AdamW and clipping. "First" are the seconds from the
+architecture from transformers (Llama, GPT-2) with its own fused AdamW and clipping. "First" is the time from the
 start of the process to the end of its first step. VSLA has no counterpart there: PyTorch trains a GPT-2 of the same
 sizes, whose attention is full in every layer, as it is in VSLA with `patterns=full`. Run with nothing else on the
 machine.
@@ -9,8 +9,9 @@ machine.
     python benchmarks/against_pytorch.py --peer-python ~/peers/bin/python
     python benchmarks/against_pytorch.py --cases nano mini --contestants minigrad torch
 
-The large cases are no default. They recompute activations, in both programs, and need 16 bytes a parameter with AdamW,
-12 with SGD and its velocity; --alone lets a contestant end before the next one begins, where both do not fit together:
+The large cases do not run by default. They recompute activations, in both programs, and need 16 bytes a parameter with
+AdamW, 12 with SGD and its velocity; --alone lets a contestant end before the next one begins, where both do not fit
+together:
 
     python benchmarks/against_pytorch.py --cases gpt2-300m --contestants "minigrad bfloat16" "torch bfloat16" \\
         --rounds 1 --alone

@@ -1,4 +1,4 @@
-"""The patterns of attention on sequences of growing length: seconds forward and backward, and the memory beyond.
+"""The patterns of attention on sequences of growing length: seconds forward and backward, and peak memory.
 
 One sequence, the window, block and number of chosen keys of the 1b size of vsla. Adaptive is measured at both ends: if
 no token looks beyond its near keys, and if all do. A pattern's speed is given as a multiple of full attention's, both

@@ -3,9 +3,9 @@
 The setting (https://github.com/karpathy/nanoGPT, "I only have a macbook"): characters, 4 layers, 4 heads, width 128,
 sequences of 64 in batches of 12, no dropout; AdamW with betas 0.9 and 0.99 for 2,000 steps, of which 100 warm up, and a
 cosine from 1e-3 to 1e-4. Its README gives a loss of 1.88 on the last tenth of tiny Shakespeare. PyTorch trains that,
-and minigrad the same model by `train.py`, with fewer steps and Muon. Of PyTorch the training alone is timed; of
-minigrad the whole process, with its evaluations. Both are judged alike: on every piece of 64 characters of the last
-tenth, in nats per character, without what stands before the piece. The text is plain ASCII:
+and minigrad trains the same model with `train.py`, with fewer steps and Muon. For PyTorch only the training is timed,
+for minigrad the whole process, with its evaluations. Both are judged alike: on every piece of 64 characters of the last
+tenth, in nats per character, without the text before the piece. The text is plain ASCII:
 
     python benchmarks/characters.py --text tinyshakespeare.txt --peer-python ~/peers/bin/python
 """
@@ -39,7 +39,7 @@ def split(text: str) -> tuple[str, str]:
 
 
 def learning_rate(step: int) -> float:
-    """Return nanoGPT's: a linear warm-up, then a cosine."""
+    """Return nanoGPT's learning rate: a linear warm-up, then a cosine."""
     if step < WARM_UP:
         return LEARNING_RATE * (step + 1) / (WARM_UP + 1)
     done = (step - WARM_UP) / (PEER_STEPS - WARM_UP)

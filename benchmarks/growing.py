@@ -8,8 +8,8 @@ learning rate; so does the first half, because that is how a finished model is f
 
 Minutes need a machine with nothing else on it. With --steps, the number of the wide arm, the arms are equal in
 processor time instead: --cost says how many narrow steps take the processor time of a wide one, and the first half has
-as many times more. The processor time of each arm is measured, with the starting of its programs, and printed: it shows
-whether the arms were equal. One thread is best for that, because idle ones wait busily:
+that many times more steps. The processor time of each arm is measured, with the starting of its programs, and printed:
+it shows whether the arms were equal. One thread is best for that, because idle ones wait busily:
 
     python benchmarks/growing.py runs/growing --steps 600 --cost 3.2 --seeds 0 1 --common="--threads 1"
 """

@@ -1,8 +1,8 @@
-"""What several processes gain, on this machine measured, and on 8, 64 and 512 machines computed from what was measured.
+"""What several processes gain: measured on this machine, and computed from that for 8, 64 and 512 machines.
 
-Measured are a training step of one process on all threads and of two with half of them each, in turns; the parts of a
+It measures a training step of one process on all threads and of two with half of them each, in turns; the parts of a
 step, the bytes that a process sends in it, and the seconds of these messages; and a step of two processes that divide
-the layers (`--pipeline`), through which the batch passes in several parts. Computed are steps over networks of other
+the layers (`--pipeline`), through which the batch passes in several parts. It computes steps over networks of other
 speeds: the bytes divided by the bandwidth, and a latency for each message. Run with nothing else on the machine, with
 the Python of the extra `distributed`:
 
@@ -70,7 +70,7 @@ class Measured(NamedTuple):
 
 
 def seconds_per_step(measured: Measured, network: Network, nodes: int, tokens: int) -> float:
-    """Return the seconds of a step of so many nodes with so many tokens each.
+    """Return the seconds of a step of this many nodes with this many tokens each.
 
     Of the gradients and of the weights, each node sends and receives all but its own share, one after the other
     (a reduce-scatter in log2(nodes) messages, an all-gather around a ring in nodes - 1), and updates its share.
@@ -93,7 +93,7 @@ def efficiency(measured: Measured, network: Network, nodes: int, tokens: int) ->
 
 
 def tokens_for(measured: Measured, network: Network, nodes: int, wanted: float) -> int:
-    """Return the tokens of each node in a step from which on the efficiency is what is wanted; a power of two."""
+    """Return the least tokens of each node in a step that give the wanted efficiency; a power of two."""
     tokens = 1
     while efficiency(measured, network, nodes, tokens) < wanted:
         tokens *= 2
@@ -124,7 +124,7 @@ def bytes_per_token(
 
 
 def seconds_of_meetings(world: World, elements: int) -> dict[str, float]:
-    """Return the medians of the seconds of a reduce-scatter and an all-gather of so many elements, and of a sum."""
+    """Return the medians of the seconds of a reduce-scatter and an all-gather of this many elements, and of a sum."""
     import numpy as np
 
     flat, small = np.zeros(elements, np.float32), np.zeros(1)
@@ -201,10 +201,10 @@ def serve(size: str, parts: int = 0) -> None:
 
 
 def measure(processes: int, size: str, parts: int = 0) -> dict[str, Any]:
-    """Start as many processes, and return what they measure."""
+    """Start this many processes, and return what they measure."""
     launcher = [str(Path(sys.executable).with_name("mpiexec")), "-n", str(processes)] if processes > 1 else []
     command = [*launcher, sys.executable, __file__, "--serve", json.dumps({"size": size, "parts": parts})]
-    # This process has set its number of threads, which its children would take for the wish of a user.
+    # This process has set its number of threads, which its children would mistake for a user's setting.
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_THREADS")}
     printed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
     found: dict[str, Any] = json.loads(printed.splitlines()[-1])
@@ -228,7 +228,7 @@ def main() -> None:
     """Print tables, then the same as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--size", default="mini")
-    parser.add_argument("--bandwidth", type=float, help="of a network of yours, in bytes per second")
+    parser.add_argument("--bandwidth", type=float, help="of your own network, in bytes per second")
     parser.add_argument("--latency", type=float, default=1e-4)
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     asked = parser.parse_args()

@@ -1,14 +1,14 @@
 """The ladder of matrix products, rung by rung, and the last one at the models' shapes, against NumPy's BLAS.
 
-Everything is interleaved, medians are printed. Run with nothing else on the machine:
+All measurements are interleaved, and medians are printed. Run with nothing else on the machine:
 
     python benchmarks/matmul.py
     python benchmarks/matmul.py --training      # three minutes: what `--matmul auto` should choose
 
 With `--training` the products are those of a training step of vidya-v2 nano, mini and 2.0, on one thread and on all,
 each as many times as the step has it. Where replicas train, each thread computes a product of its own at the same time.
-The last table adds them up: the time of all products of a step, relative to BLAS, if our loops compute those from some
-number of multiply-adds on. The smallest is the right entry for the core of OpenBLAS in `OWN_LOOPS_FROM`
+The last table adds them up: the time of all products of a step, relative to BLAS, if our loops compute those above some
+number of multiply-adds. The smallest is the right entry for the core of OpenBLAS in `OWN_LOOPS_FROM`
 (minigrad/kernels/gemm/backend.py); 1.00 in every column means none.
 """
 

@@ -1,8 +1,8 @@
-"""What do tables of n-grams beside nano gain? A hash of the last tokens indexes a table, whose row is added.
+"""What does nano gain from tables of n-grams? A hash of the last tokens indexes a table, whose row is added.
 
 The row is added to the embedding, or to the values of the first and the last layer, times a vector that is learned.
 Tables begin at zero. Only the rows of a step are updated, by AdaGrad with one sum of squares a row (Duchi et al. 2011);
-the rest is a run of train.py on one thread, without dropout. Neither checkpoints nor writing know the tables: this
+the rest is a run of train.py on one thread, without dropout. Checkpoints and generation do not include the tables: this
 script measures whether they are worth building in.
 
     python train.py --size nano --steps 1 --out runs/tokenizer          (the tokenizer of all runs)

@@ -2,8 +2,8 @@
 
     python benchmarks/parts.py [--data python-docs] [--held-out TEXT]
 
-A run of 13 words of validation or test text is counted as trained on if it stands anywhere in the text to train on,
-also where it goes from one paragraph into the next.
+A run of 13 words of validation or test text is counted as trained on if it occurs anywhere in the text to train on,
+even where it crosses from one paragraph into the next.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Curve(NamedTuple):
     name: str
     size: str
     fields: str | None
-    divisor: int  # one of so many bytes of the text
+    divisor: int  # one in this many bytes of the text is used
     lengths: tuple[int, ...]
 
     @property
@@ -90,7 +90,7 @@ def advance(config: TrainConfig, budget: Budget, until: int) -> Run:
 
 
 def part_of_text(folder: Path, divisor: int) -> Path:
-    """Write documents that have together one of `divisor` bytes of the default text, drawn at random; return the file.
+    """Write randomly drawn documents that together have one in `divisor` bytes of the default text; return the file.
 
     A smaller part is the beginning of a larger one.
     """
@@ -106,7 +106,7 @@ def part_of_text(folder: Path, divisor: int) -> Path:
 
 
 def branch(folder: Path, curve: Curve, steps: int, tokenizer: Path) -> dict[str, Any]:
-    """Train the trunk of a curve up to the decay of a run of so many steps, and a copy of it to the end; score that."""
+    """Train the trunk of a curve up to the decay of a run of `steps` steps; train a copy to the end, and score it."""
     trunk, copy, text = folder / curve.file_name, folder / f"{curve.file_name}-{steps}", dict[str, Any]()
     if curve.divisor > 1:
         text = {"data": str(part_of_text(folder, curve.divisor)), "held_out": "python-docs"}

@@ -8,10 +8,10 @@ is left, for longer than the round before, and keeps the best ones and the contr
     seeds = 2
     keep = 4
 
-Arms are ordered by their mean difference to the control, paired by seed. The best of many arms was also lucky, so each
-round has seeds of its own, and the last round alone says how much an arm gains: its table has the intervals and tests
-of a study. Stop the script at any moment, and give the same command again. The method is that of Jamieson and Talwalkar
-2016, "Non-stochastic best arm identification and hyperparameter optimization", arXiv 1502.07943.
+Arms are ordered by their mean difference from the control, paired by seed. The best of many arms was also lucky, so
+each round has seeds of its own, and the last round alone says how much an arm gains: its table has the intervals and
+tests of a study. Stop the script at any moment, and give the same command again. The method is that of Jamieson and
+Talwalkar 2016, "Non-stochastic best arm identification and hyperparameter optimization", arXiv 1502.07943.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SearchConfig:
 
 
 def best(study: Study, results: Results, count: int) -> list[str]:
-    """Return the names of the control and of the `count` other arms with the lowest mean difference to it.
+    """Return the names of the control and of the `count` other arms with the lowest mean difference from it.
 
     An arm that leaks is not among them, nor is one with a failed run: its other runs are the lucky ones.
     """

@@ -38,7 +38,7 @@ WORDS = 50_000
 
 
 def write_text(path: Path, megabytes: int) -> None:
-    """Write about so many megabytes of text."""
+    """Write about this many megabytes of text."""
     draw = np.random.default_rng(0)
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     words = np.array(["".join(draw.choice(letters, size)) for size in draw.integers(2, 11, WORDS)])

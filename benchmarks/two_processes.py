@@ -1,4 +1,4 @@
-"""How far do two processes stay from one, and how far are two seeds apart?
+"""How far do two processes deviate from one, and how far apart are two seeds?
 
 Nano on python-docs, without dropout: the losses of one process, of two that share each step, and of another seed. The
 two processes are threads of this one, which add as true processes do. Losses are averaged over 20 steps, to remove the

@@ -7,7 +7,7 @@ vocabulary adds rows to the embedding, for which nothing can. Texts and order of
 
     python benchmarks/vidya_changes.py [--steps 600] [--seeds 0 1 2]
 
-Bits per byte of validation text, each document by itself; differences to v1 are taken seed by seed.
+Bits per byte of validation text, each document by itself; differences from v1 are taken seed by seed.
 """
 
 from __future__ import annotations

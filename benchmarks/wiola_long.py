@@ -2,7 +2,7 @@
 
 The paper says that the offset of its norm prevents representations from collapsing. The collapse is measured as Dong et
 al. 2021 (arXiv 2103.03404) do: of the rows of a layer, the part that is left without their mean, as a share of their
-length; 0 is a collapse to one row. With --run also for a trained model, on a text of its own.
+length; 0 is a collapse to one row. With --run, it is also measured for a trained model, on its own text.
 
     python benchmarks/wiola_long.py --length 8192 --run runs/wiola-nano
 """

@@ -6,10 +6,10 @@ context, no context matrices and no blend; without merging every token is kept. 
 the paper's cross-layer attention and is removed with it. One seed each: differences of 0.01 bits are within the spread
 of seeds.
 
-With --choices, not a part is removed but what the paper chose is changed, one choice at a time: how many layers of
-summaries (Lambda), from which likeness on neighbours merge (tau), and what summarises a layer. The alternatives to the
-mean over the tokens so far are the token's own row, a mean whose weights a query learns (d parameters a layer), and a
-maximum, which is soft so that it can be a mean as well.
+With --choices, no part is removed; instead, the paper's choices are changed, one at a time: how many layers of
+summaries (Lambda), the similarity above which neighbours merge (tau), and what summarises a layer. The alternatives to
+the mean over the tokens so far are the token's own row, a mean whose weights a query learns (d parameters a layer), and
+a maximum, which is soft so that it can be a mean as well.
 
     python benchmarks/wiola_parts.py runs/parts [--tokens 1500000]
     python benchmarks/wiola_parts.py runs/choices --choices --tokens 1228800

@@ -127,7 +127,7 @@ def serve_torch(folder: str, threads: int) -> None:
 def serve_llama(file: str, threads: int, context: int, plain: bool) -> None:
     """Write with llama.cpp, through its library; with `plain`, without its layouts for the instructions of a processor.
 
-    With those for AMX, version 0.3.36 breaks down on rounded weights (a segmentation fault in the first pass).
+    With those for AMX, version 0.3.36 crashes on rounded weights (a segmentation fault in the first pass).
     """
     import ctypes
 

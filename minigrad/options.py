@@ -138,7 +138,7 @@ class Option:
 
 
 def checked_number(called: str, value: Any, kind: type = float, **bounds: Any) -> Any:
-    """Return a number, also one of NumPy's, if it lies within `bounds` (see `Option`).
+    """Return a number, including one of NumPy's, if it lies within `bounds` (see `Option`).
 
     Raises InputError, naming the number as `called`, otherwise.
 

@@ -25,7 +25,7 @@ class TeacherOutputs(NamedTuple):
     head: Array  # (V, width): the matrix of its logits
     temperature: float = 1.0  # what the logits are divided by; a higher one shows more of the unlikely tokens
     share: float | Array = 0.5  # of the teacher in the loss, of all rows or of each; the rest is the loss on the text
-    is_reverse: bool = False  # KL(student, teacher), which seeks modes; else KL(teacher, student), which covers them
+    is_reverse: bool = False  # KL(student, teacher), which seeks modes; False: KL(teacher, student), which covers them
 
 
 class StreamDecoder(Protocol):
@@ -89,7 +89,7 @@ class Tokenizer(Protocol):
         """Return a decoder that takes one id at a time."""
 
     def fingerprint(self) -> str:
-        """Return a name that is equal for two tokenizers only if they encode every text equally."""
+        """Return a name that is equal for two tokenizers only if they encode every text in the same way."""
 
     def save(self, path: str | Path, /) -> None:
         """Write the tokenizer into a folder."""

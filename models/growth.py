@@ -3,9 +3,10 @@
 New weights must leave the output unchanged and must receive a gradient. New rows of matrices that *read* the residual
 stream, and their new columns, are drawn at random; new rows and columns of matrices that *write* into it are zero. So
 the new elements of the stream are zero, and new heads and units add nothing to it. The output depends on products of a
-new random weight and a new zero weight. The derivative by the zero weight is the random one, so the zero weights
-receive a gradient in the first step, and the random ones from the second step on. (A tied head reads new elements of
-the stream from the second step on, so the new rows of the last feed-forward block receive a gradient from then on too.)
+new random weight and a new zero weight. The derivative with respect to the zero weight is the random one, so the zero
+weights receive a gradient in the first step, and the random ones from the second step on. (A tied head reads new
+elements of the stream from the second step on, so the new rows of the last feed-forward block receive a gradient from
+then on too.)
 
 RMSNorm divides by the mean over a wider row: with r = d / d' its weights are multiplied by sqrt(r), and its eps by r.
 Without the latter the logits change in the third digit.

@@ -79,7 +79,7 @@ def load(
 
     `dtype` is by default that of the stored weights; half precision becomes float32. With `quantize`, the matrices stay
     in a smaller format: float16, bfloat16, int8 or int4 (see `minigrad.quantised`). Such a model writes faster, in
-    less memory, and cannot be trained. A folder that was saved as int8 or int4 is loaded as that.
+    less memory, and cannot be trained. A folder that was saved as int8 or int4 is loaded as such.
     The folder of adapters (`minigrad.adapters.files`) names its base: that is loaded, and the adapters are added to
     its matrices, or stay beside them if these are quantised. A name is that of a model in `models.pretrained`.
     Raises InputError naming the file that is missing, damaged or of another kind.

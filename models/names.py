@@ -1,7 +1,7 @@
 """The names of the families, of their sizes and of the fields of their configs, known without loading a model.
 
-A mistyped name is answered from here before NumPy and Numba are loaded. `models.registry` holds the models under
-these names.
+The error for a mistyped name is raised here, before NumPy and Numba are loaded. `models.registry` holds the models
+under these names.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def ladder(family: str, size: str) -> tuple[str, ...]:
 def check_model(family: str, size: str, fields: Iterable[str], *, begins: bool) -> None:
     """Raise InputError, naming the closest, for an unknown family, and if a model `begins`, for its size and fields.
 
-    Training that goes on from a model which is not read yet gets size and fields from that.
+    Training that starts from a model that has not been read yet takes its size and fields from that model.
     """
     check_family(family)
     if begins:
@@ -65,7 +65,7 @@ def check_model(family: str, size: str, fields: Iterable[str], *, begins: bool) 
 def check_fields(family: str, names: Iterable[str]) -> None:
     """Raise InputError, naming the closest, for a name that is not a field of the family's config.
 
-    The fields are read from the text of the family's file, because to import it would load NumPy and Numba.
+    The fields are read from the text of the family's file, because importing it would load NumPy and Numba.
 
     >>> check_fields("vidya-v2", ["wdith"])
     Traceback (most recent call last):

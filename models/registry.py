@@ -198,7 +198,7 @@ CLAIMS: dict[tuple[str, str], Claim] = {
 def compare_claim(family: str, size: str, model: LanguageModel) -> str:
     """Return a sentence with the document's figures for a size and those of its `model`, or "".
 
-    There is nothing to say of a size that is in no document, nor of one with fields changed.
+    There is nothing to say about a size that is in no document, nor of one with fields changed.
     """
     claim = CLAIMS.get((family, size))
     if claim is None or size not in FAMILIES[family].names_of(model.config):

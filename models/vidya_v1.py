@@ -4,7 +4,7 @@ RMSNorm, also after the embedding; rotary positions in interleaved pairs; multi-
 as wide; one matrix for embedding and head; no biases. Its source document says "8 heads, head dim 32", which describes
 the 10-million model; the 49-million one has 18 heads of 32. The author initialised matrices with 0.08, later found that
 to be the cause of spikes in the gradient norm, and changed to 0.02, the default here. At the width of 576 both put the
-first loss far above ln V (11.3 instead of 7.7): behind the norm of the embedding, the tied head gives each token itself
+first loss far above ln V (11.3 instead of 7.7): after the norm of the embedding, the tied head gives each token itself
 a logit of width x 0.02.
 """
 

@@ -36,8 +36,8 @@ FORMATS: dict[str, Callable[[Vocabulary, Path], None]] = {
 class Tokenizer:
     """Byte-level byte-pair encoding; `tokenizer.train` and `tokenizer.load` make one.
 
-    Every text has an encoding and is decoded unchanged, because each byte is a token. Some tokenizers of others change
-    a text first: one with NFC composes characters, and one with byte fallback reads U+2581 as a space.
+    Every text has an encoding and is decoded unchanged, because each byte is a token. Some tokenizers of other authors
+    change a text first: one with NFC composes characters, and one with byte fallback reads U+2581 as a space.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -124,7 +124,7 @@ class Tokenizer:
         return [*before, *self.encode(text, allow_special=allow_special), *after]
 
     def encode_bytes(self, data: bytes, *, allow_special: Allowed = False) -> list[int]:
-        r"""Return ids of any bytes: `decode_bytes` returns exactly these bytes, also where they are not UTF-8.
+        r"""Return ids of any bytes: `decode_bytes` returns exactly these bytes, even where they are not UTF-8.
 
         UTF-8 gets the ids of its text; a byte that belongs to no character gets its own id. A tokenizer that composes
         characters (NFC) returns the composed ones. One with byte fallback (Llama 2's) is for text only: it raises

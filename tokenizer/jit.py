@@ -25,8 +25,8 @@ def _code_folder() -> Path | None:
     """Return the folder of compiled kernels, or None if nothing can be written there.
 
     Numba notices a change in a kernel's own file, but not in a function that it calls from another file. So the
-    folder is named by a hash of the sources in all rooms of the package and of Numba's version. Its parent is
-    $MINIGRAD_CACHE if set; else `minigrad` in $XDG_CACHE_HOME (on Windows in %LOCALAPPDATA%); else ~/.cache/minigrad.
+    folder is named by a hash of all sources of the package and of Numba's version. Its parent is $MINIGRAD_CACHE if
+    that is set, otherwise `minigrad` in $XDG_CACHE_HOME (on Windows in %LOCALAPPDATA%), or else ~/.cache/minigrad.
     """
     digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
     for source in sorted(Path(__file__).parent.rglob("*.py")):
@@ -39,7 +39,7 @@ def _code_folder() -> Path | None:
         with tempfile.TemporaryFile(dir=folder):
             os.utime(folder)
         others = sorted(folder.parent.glob("tokenizer-*"), key=lambda other: other.stat().st_mtime, reverse=True)
-        for old in others[_KEPT:]:  # of versions that were not used for long
+        for old in others[_KEPT:]:  # of versions that have not been used for a long time
             shutil.rmtree(old, ignore_errors=True)
         return folder
     except (OSError, RuntimeError):  # RuntimeError: a user without a home folder

@@ -6,7 +6,7 @@ order:
 
     bytes of the corpus, merges, <BOS>, <|user|>, <|assistant|>
 
-The original drops every byte that its corpus did not contain, without a notice: an unknown character disappears. Here
+The original drops every byte that its corpus did not contain, without notice: an unknown character disappears. Here
 these bytes get the next ids. So every text is decoded unchanged, all other ids are as documented, and a model for texts
 of every kind needs 71 more rows (2,259).
 

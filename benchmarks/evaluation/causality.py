@@ -1,4 +1,4 @@
-"""The law that an arm must keep: no position sees a later token, in training or out of it."""
+"""The rule that an arm must obey: no position sees a later token, in training or out of it."""
 
 from __future__ import annotations
 

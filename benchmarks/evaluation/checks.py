@@ -80,7 +80,7 @@ def _of_all(study: Study, rows: Sequence[Result]) -> Iterator[str]:
             yield f"{_called(first)} and {_called(other)} were judged on different documents"
         counts = {(each["text"], tuple(row[1] for row in each["documents"][length])): each for each in rows}
         if len(counts) > len({each["text"] for each in rows}):
-            yield "documents have other numbers of tokens, though the tokenizer is the same"
+            yield "documents differ in their numbers of tokens, although the tokenizer is the same"
     if rows[0]["job"]["kind"] == "seconds" and len({each["hardware"] for each in rows}) > 1:
         yield "runs of equal seconds were made on different machines"
 

@@ -26,7 +26,7 @@ CONFIDENCE = 0.95
 
 
 class Difference(NamedTuple):
-    """A mean difference in bits per byte, its standard error, and the degrees of freedom of that."""
+    """A mean difference in bits per byte, its standard error, and the degrees of freedom of this error."""
 
     mean: float
     error: float

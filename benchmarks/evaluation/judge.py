@@ -75,7 +75,7 @@ class Judge(Guest):
         return {"steps": self.steps, "order": self.order}
 
     def restore(self, state: Any) -> None:
-        """Continue to note."""
+        """Restore the notes of an earlier process."""
         self.steps, self.order = int(state["steps"]), str(state["order"])
 
     def examine(self, run: Run) -> Finding:
@@ -100,7 +100,7 @@ def check_leak(arm: str, found: float, expected: bool) -> None:
     if found > ALLOWED and not expected:
         raise InputError(
             f"the arm {arm!r} sees later tokens: they change the logits before them by {found:.1g} of the largest. "
-            "Its losses would say nothing. Mend the model, or declare the arm as a control with leaks = true"
+            "Its losses would say nothing. Fix the model, or declare the arm as a control with leaks = true"
         )
     if found <= ALLOWED and expected:
         raise InputError(f"the arm {arm!r} is declared with leaks = true, but no logit depends on a later token")
@@ -111,8 +111,8 @@ def judged(
 ) -> dict[str, list[list[float]]]:
     """Return for each length of the sequences a row for each document of a text.
 
-    A row has its bytes, its tokens, their nats, and of the tokens that complete a pair of their sequence the number and
-    the nats. Every token is predicted once, from at least half a sequence where its document has that.
+    A row has the document's bytes, its tokens, their nats, and the number and the nats of the tokens that complete a
+    pair of their sequence. Every token is predicted once, from at least half a sequence if its document is long enough.
     """
     found = {}
     for length in lengths:

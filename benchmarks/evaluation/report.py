@@ -1,6 +1,6 @@
 """What a study shows: tables of differences with intervals and tests, and pictures of them.
 
-python benchmarks/evaluation/report.py STUDY.toml [--runs DIR]      also while runs are still missing
+python benchmarks/evaluation/report.py STUDY.toml [--runs DIR]      works while runs are still missing
 python benchmarks/evaluation/report.py STUDY.toml --pack table.json.gz
 python benchmarks/evaluation/report.py STUDY.toml --table table.json.gz
 """

@@ -1,6 +1,6 @@
 """Make the runs of a study, and print what they show: ``python benchmarks/evaluation/run.py STUDY.toml``.
 
-Stop it at any moment, also with kill -9, and give the same command again: finished runs are kept, and a run that was
+Stop it at any moment, even with kill -9, and give the same command again: finished runs are kept, and a run that was
 stopped continues from its last checkpoint. Each run is a process with one thread.
 """
 
@@ -47,7 +47,7 @@ class RunnerConfig:
         None, "the folder of its runs and its report", value="DIR", none_means="runs/studies/ and its name"
     )
     jobs: int | None = option(None, "runs made side by side", at_least=1, at_most=256, none_means="one per core")
-    open_test: bool = option(False, "once all runs are finished: judge the models on the test text, for the only time")
+    open_test: bool = option(False, "once all runs are finished: judge the models on the test text, only once")
     plan: bool = option(False, "print the runs that are made, and stop")
 
 

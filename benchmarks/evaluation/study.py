@@ -24,7 +24,7 @@ from minigrad.training.settings import TrainConfig
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TUNED_FROM = 1_000
-"""The first seed of the runs that choose a learning rate: others than those that are compared."""
+"""The first seed of the runs that choose a learning rate; the runs that are compared have other seeds."""
 
 _SEEDS_OF_A_ROUND = 100
 _OWN = ("data", "out", "resume", "seed", "steps", "tokens", "minutes", "threads", "test", "plan")
@@ -42,7 +42,7 @@ class Arm:
     seeds: int = 0  # 0: as many as the study says
     rates: list[float] = field(default_factory=list)  # learning rates to choose from, where not those of the study
     leaks: bool = False  # a positive control, which sees later tokens on purpose
-    unequal_parameters: str = ""  # why it may have other parameters than the control
+    unequal_parameters: str = ""  # why its number of parameters may differ from the control's
     own_order: str = ""  # why it reads the text in another order, or in other pieces
 
 
@@ -253,7 +253,7 @@ def _slug(name: str) -> str:
 def code_digest(study: Study) -> str:
     """Return a hash of the code that a run depends on: the library, the models, and this folder's part in it.
 
-    Of an arm with a class of its own, the files beside that of the class count too: it may import them.
+    For an arm with a class of its own, the files beside that of the class count too: it may import them.
     """
     folders = [ROOT / name for name in ("minigrad", "models", "tokenizer")]
     files = {file for folder in folders for file in folder.rglob("*.py")} | {ROOT / "train.py"}

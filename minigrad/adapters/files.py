@@ -4,10 +4,10 @@
     adapter_model.safetensors   base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight (8, 96), ...
                                 base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta (5, 96)
 
-The second are the rows of the tokens that `trainable_token_indices` in the config lists, as they are after training;
-a tied head has the same.
-The output of an adapter is multiplied by ``lora_alpha / r``. Adapters written here have two equal numbers; a file of
-another program is read with its factor in B.
+The last array holds the trained rows of the tokens that `trainable_token_indices` in the config lists; a tied head has
+the same rows.
+The output of an adapter is multiplied by ``lora_alpha / r``. In adapters written here both numbers are equal; when the
+file of another program is read, its factor is multiplied into B.
 """
 
 from __future__ import annotations

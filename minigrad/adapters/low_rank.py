@@ -1,8 +1,8 @@
 r"""Low-rank adapters: a trained model learns something new through two thin matrices beside each frozen one.
 
 $y = W x + B A x$, with A (r, in) and B (out, r) for a small rank r (Hu et al. 2021, "LoRA", arXiv 2106.09685, eq. 3).
-B begins at 0, so that the model begins as it was. Only A and B get gradients and moments of the optimizer: of a model
-of 124 million parameters about one in fifty, so the memory of training is little more than that of its weights. When
+B begins at 0, so that the model begins as it was. Only A and B get gradients and moments of the optimizer: in a model
+of 124 million parameters, about one parameter in fifty. So training takes little more memory than its weights. When
 training is done, $W + B A$ is a matrix like W, and nothing is slower than before.
 
 The paper multiplies $B A$ by a constant $\alpha / r$. Here that is 1: the learning rate does the same.
@@ -98,7 +98,7 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
     """Freeze a model, and give its layers adapters of a rank, or only the layers whose names are in `only`.
 
     All linear layers get one but the head, which is often the embedding too: adapters of all layers learn more than
-    those of some at equal memory. In a skeleton they have only shapes; else `A` is drawn and B is 0.
+    those of some at equal memory. In a skeleton they have only shapes; otherwise A is drawn and B is 0.
     Raises InputError for a model that has adapters or no such layer, and for a rank that a matrix does not have.
 
     >>> from minigrad import nn

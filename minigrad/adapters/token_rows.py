@@ -1,6 +1,6 @@
-r"""Rows of single tokens: what adapters have to change of a frozen embedding.
+r"""Rows of single tokens: the part of a frozen embedding that adapters have to change.
 
-A pre-training never reads the tokens between the messages of a conversation. Only the softmax moves their rows, and it
+Pre-training never reads the tokens between the messages of a conversation. Only the softmax moves their rows, and it
 moves all of them alike: they end as the same vector, and each of these tokens is as probable as every other. While the
 embedding is frozen, no adapter in the layers can then make the end of an answer the most probable token. So the rows of
 a few tokens are learned beside the frozen matrix (PEFT's ``trainable_token_indices``):

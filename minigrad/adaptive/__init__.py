@@ -1,1 +1,1 @@
-"""A context that adapts to what is read, after the plan of VSLA: for training, and for writing."""
+"""A context that adapts to what is read, following VSLA's plan: for training and for generation."""

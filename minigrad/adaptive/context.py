@@ -29,7 +29,7 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
 from minigrad.options import REQUIRED, option
 
-ADAPT_EVERY = 32  # tokens of a text that is written, at least, between decisions
+ADAPT_EVERY = 32  # generated tokens between two decisions, at least
 GROW, SHRINK = 1.5, 0.8
 GROW_ABOVE, SHRINK_BELOW = 0.01, 0.005
 _PATIENCE = 2  # measurements in a row that ask for the same
@@ -57,7 +57,7 @@ class Decision:
 
 @dataclass
 class AdaptiveContext:
-    """The context in use, its bounds, and all on which the next decision depends."""
+    """The context in use, its bounds, and everything that the next decision depends on."""
 
     smallest: int = option(REQUIRED, "tokens", at_least=1, at_most=_LONGEST)
     largest: int = option(REQUIRED, "tokens", at_least=1, at_most=_LONGEST)

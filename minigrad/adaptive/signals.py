@@ -28,7 +28,7 @@ from minigrad.nn.layout import Layout
 from minigrad.ops.attention import relative_entropy
 from minigrad.typing import Array
 
-_MOST_TOKENS = 1_024  # that are read whole; with the halves, half as many more
+_MOST_TOKENS = 1_024  # read in whole views; their newer halves are read again, half as many tokens more
 _CHUNK = 128  # rows of logits in memory at a time
 
 
@@ -51,7 +51,7 @@ class Signals(NamedTuple):
 def measure(model: LanguageModel, tokens: Array, targets: Array, layout: Layout, view: int) -> Signals | None:
     """Measure what the farther half of a view of `view` tokens tells; None if no sequence is longer than that half.
 
-    The weights do not change, dropout is off. Of many sequences the first are read, up to about a thousand tokens.
+    The weights do not change, and dropout is off. Only the first sequences are read, up to about a thousand tokens.
     Shapes: tokens and targets (rows,), packed as in `layout`.
     """
     starts, lengths = layout.offsets[:-1], layout.lengths
@@ -83,7 +83,7 @@ def _gain(whole: float, half: float) -> float:
 
 
 class _Predictions(NamedTuple):
-    """Means over the tokens that count, in nats; of the diversity, over all."""
+    """Means over the tokens that count, in nats; the mean of the diversity is over all tokens."""
 
     loss: float
     entropy: float

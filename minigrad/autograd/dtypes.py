@@ -1,4 +1,4 @@
-"""The arguments of an operation: which it takes, and their dtype, float32 or float64, the same for all.
+"""The arguments of an operation: which ones it accepts, and their common dtype, float32 or float64.
 
 The float tensors among the arguments decide, and everything else is converted to their dtype: a number or an array
 that is mixed with a float32 tensor leaves it float32. Without a float tensor, float arrays decide, then Python floats,
@@ -45,7 +45,7 @@ class Signature(NamedTuple):
     name: str
     positional: tuple[str, ...]  # the names of the positional arguments, without those of *arrays
     required: int  # the number of positional arguments without a default
-    most: float  # the number of positional arguments at most
+    most: float  # the largest number of positional arguments
     options: tuple[str, ...]  # the names of the keyword-only arguments
     integers: tuple[str, ...]  # the arguments that are never converted
     integer_dtype: str | None  # the dtype to compute in if no argument is a float
@@ -82,7 +82,7 @@ class Signature(NamedTuple):
         return position >= len(self.positional) or self.positional[position] not in self.integers
 
     def _refusal(self, count: int, unknown: set[str]) -> InputError:
-        """Return the error of unknown options, or of more positional arguments than there are."""
+        """Return the error for unknown options, or for too many positional arguments."""
         usual = {"dim": "axis", "keepdim": "keepdims"}
         if unknown:
             wrong = (f"{each} (here it is {usual[each]})" if each in usual else each for each in sorted(unknown))

@@ -33,7 +33,7 @@ def check(
     atol: float = 1e-7,
     seed: int = 0,
 ) -> None:
-    """Compare the gradients of `function` by each of its float64 arguments with central differences.
+    """Compare the gradients of `function` with respect to its float64 arguments with central differences.
 
     `function` takes one Tensor per array and returns a Tensor of any shape. If it has several elements, the slopes are
     those of their sum with fixed random weights, so that each of them counts. Arrays of integers are not checked.
@@ -85,7 +85,7 @@ def _analytic(
 
 
 def _directions(array: Array, seed: int) -> list[tuple[str, Array]]:
-    """Return the directions to change an input along: one per element of a small input, else a single random one."""
+    """Return the directions to change an input along: one per element of a small input, or a single random one."""
     if array.size > _SMALL:
         direction = generator(seed, "gradcheck direction").standard_normal(array.shape)
         return [("along a random direction", direction / np.linalg.norm(direction))]

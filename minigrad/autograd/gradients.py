@@ -17,8 +17,8 @@ from minigrad.typing import Array
 class Deferred:
     """A gradient that is computed when it is stored, directly into the array that accumulates it.
 
-    ``write(out, add)`` adds the gradient to `out` if `add` is true, else overwrites `out` with it. For the gradient of
-    a weight matrix this saves an array as large as the matrix, and reading it again.
+    ``write(out, add)`` adds the gradient to `out` if `add` is true, and otherwise overwrites `out` with it. For the
+    gradient of a weight matrix this saves an array as large as the matrix, and a second pass over it.
     """
 
     __slots__ = ("dtype", "shape", "write")

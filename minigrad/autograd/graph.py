@@ -137,7 +137,7 @@ class _Arrived:
 
 
 def run_backward(root: Node, gradient: Array) -> None:
-    """Propagate `gradient`, the derivative of the loss by the root's output, back to every leaf.
+    """Propagate `gradient`, the derivative of the loss with respect to the root's output, back to every leaf.
 
     A node is visited once, after all nodes that used its output, because only then is its gradient complete. Nodes are
     numbered in the order of their creation, so it suffices to visit the highest number first. A heap gives that order

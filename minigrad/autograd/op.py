@@ -1,4 +1,4 @@
-"""@op: the decorator that makes a differentiable operation of a function on plain arrays.
+"""@op: the decorator that turns a function on plain arrays into a differentiable operation.
 
 The function computes its result, and defines `backward(dy)` a few lines below the forward formula. `@op` takes the
 arrays out of the tensors, wraps the result in a tensor, and records a node if an argument requires a gradient.
@@ -37,7 +37,7 @@ def op(*, integers: tuple[str, ...] = (), integer_dtype: str | None = None) -> C
 def op(
     function: Forward | None = None, /, *, integers: tuple[str, ...] = (), integer_dtype: str | None = None
 ) -> Operation | Callable[[Forward], Operation]:
-    """Make a differentiable operation of ``function(*arrays, **options) -> (result, backward)``.
+    """Turn ``function(*arrays, **options) -> (result, backward)`` into a differentiable operation.
 
     Positional arguments are tensors, arrays or numbers; those at the end may have the default None and be omitted.
     Keyword-only arguments are options. ``backward(dy)`` receives the gradient of the result and returns one gradient

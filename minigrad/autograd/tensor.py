@@ -134,7 +134,8 @@ class Tensor(Operators):
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor or through it.
 
-        Set it to False to freeze a leaf, whose gradient is dropped; to True to make a leaf of a tensor not computed.
+        Set it to False to freeze a leaf and drop its gradient, or to True to turn a tensor that was not computed into a
+        leaf.
         """
         return self.node is not None
 
@@ -181,9 +182,10 @@ class Tensor(Operators):
     def backward(self, gradient: ArrayLike | None = None) -> None:
         """Add d(self)/d(leaf) to the `grad` of every leaf this tensor was computed from.
 
-        `gradient` (same shape) is the derivative of the loss by this tensor; a tensor with one element needs none. The
-        graph is freed meanwhile, so a second call needs a second forward pass. Raises GraphError if the tensor was not
-        computed from a leaf that requires a gradient, or if the graph was freed; ShapeError if `gradient` does not fit.
+        `gradient` (same shape) is the derivative of the loss with respect to this tensor; a tensor with one element
+        needs none. The graph is freed in the process, so a second call needs a second forward pass. Raises GraphError
+        if the tensor was not computed from a leaf that requires a gradient, or if the graph was freed; ShapeError if
+        `gradient` does not fit.
         """
         if self.node is None:
             raise GraphError(
@@ -299,7 +301,7 @@ def ones(shape: Shape, *, requires_grad: bool = False, dtype: DTypeLike = "float
 
 
 def arange(*limits: float, requires_grad: bool = False, dtype: DTypeLike | None = None) -> Tensor:
-    """Return the numbers from a start (0 if left out) up to, but without, a stop, in steps of 1 or of a third number.
+    """Return the numbers from a start (default 0) up to, but not including, a stop, in steps of 1 or of a third number.
 
     Whole numbers give int64, others float32, unless a `dtype` is given.
 

@@ -84,7 +84,7 @@ def noticing_lost_interrupts() -> Iterator[None]:
 
 
 def complain(program: str, error: Exception, tell: Callable[[str], object] = to_standard_error) -> int:
-    """Tell an error as one paragraph and return the exit code: 2 for bad input, else 1."""
+    """Report an error as one paragraph and return the exit code: 2 for bad input, otherwise 1."""
     tell(f"{program}: {error}")
     return 2 if isinstance(error, InputError) else 1
 

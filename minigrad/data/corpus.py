@@ -2,7 +2,7 @@
 
 A corpus is a list of documents: topics, modules, files, scenes. Whole documents are held out where there are enough,
 not sentences: two sentences of one page have much in common, and the evaluation must be on text that the model was not
-trained on. Validation text may also be given, as a text of its own.
+trained on. Validation text may also be given as a separate text.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Corpus:
 
     @property
     def bytes_as_one(self) -> float:
-        """The size of the documents to train on; a mixture of texts counts otherwise (`Mixture.bytes_as_one`)."""
+        """The size of the documents to train on; a mixture of texts counts differently (`Mixture.bytes_as_one`)."""
         return self.bytes_to_train
 
     @property

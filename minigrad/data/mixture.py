@@ -21,7 +21,7 @@ SMALLEST_SHARE = 1e-4
 
 @dataclass(frozen=True)
 class Mixture:
-    """Texts, and by the same order their shares of the tokens that are read; the shares add up to 1."""
+    """Texts and, in the same order, their shares of the tokens that are read; the shares add up to 1."""
 
     corpora: tuple[Corpus, ...]
     shares: tuple[float, ...]
@@ -55,9 +55,9 @@ class Mixture:
 
     @functools.cached_property
     def parts(self) -> tuple[Parts, ...]:
-        """The parts of each text, split as on its own; no paragraph is trained on that another text holds out.
+        """The parts of each text, split by itself; no paragraph that another text holds out is trained on.
 
-        Raises InputError as `Corpus.split` does, and for a text that has then no document left to train on.
+        Raises InputError as `Corpus.split` does, and for a text that then has no document left to train on.
         """
         found = [each.split() for each in self.corpora]
         known = dict.fromkeys(text for parts in found for text in parts.held_out)
@@ -124,7 +124,7 @@ def check_enough(text: Corpus | Mixture, *, test: bool = False) -> None:
 def parse_shares(data: str) -> dict[str, float]:
     """Return the shares of the texts in `data` by their names; they add up to 1. A single text needs no weight.
 
-    A weight stands behind the last colon of a name, so an address may hold colons; a name with a comma in it cannot
+    A weight follows the last colon of a name, so an address may hold colons; a name with a comma in it cannot
     have one. Raises InputError for a weight that is not a number above 0, for a text without a weight or with two, and
     for a share below a ten-thousandth.
 
@@ -143,7 +143,7 @@ def parse_shares(data: str) -> dict[str, float]:
         if not _is_number(weight) or not 0 < float(weight) < math.inf:
             raise InputError(f"--data {data}: the weight of {name} is {weight!r}; expected a number above 0")
         if name in weights:
-            raise InputError(f"--data {data}: {name} stands there twice; give it once, with the sum of its weights")
+            raise InputError(f"--data {data}: {name} is given twice; give it once, with the sum of its weights")
         weights[name] = float(weight)
     total = sum(weights.values())
     shares = {name: weight / total for name, weight in weights.items()}

@@ -1,4 +1,4 @@
-"""The default text: the documentation of the running Python, and the docstrings and comments of it, NumPy and Numba.
+"""The default text: the documentation of the running Python, and docstrings and comments of Python, NumPy and Numba.
 
 Every installation has these sources. Validation text comes from Python's own documentation alone and is chosen by the
 hash of each document, so it does not change with the versions of packages, and hardly with that of Python. The test
@@ -120,7 +120,7 @@ def library_source(held_out: Iterable[str]) -> list[str]:
 
 
 def _is_named_in(documents: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function that says of the name of a module whether one of the documents begins with it."""
+    """Return a function that tells whether one of the documents begins with the name of a module."""
     headings = tuple(text.partition("\n")[0] + "." for text in documents)
     return lambda module: any(heading.startswith(f"{module}.") for heading in headings)
 
@@ -229,7 +229,7 @@ def python_files(folder: Path) -> list[Path]:
 
 
 def read_source(path: Path) -> str:
-    """Return the text of a file, or "" if it cannot be read: a broken link, a test of another encoding."""
+    """Return the text of a file, or "" if it cannot be read: a broken link, or a test in another encoding."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -262,7 +262,7 @@ def docstrings_of(module: str, source: str) -> list[Section]:
 def comments_of(source: str) -> list[str]:
     """Return the comments that fill whole lines of a source text; lines below each other are one comment.
 
-    What looks like such a line within a string is taken for one too, which is the case of one in seventy.
+    A line inside a string that looks like a comment is taken for one too: about one in seventy.
 
     >>> comments_of("# one\\n# and more\\nx = 1  # not this\\n\\n    # two\\n")
     ['one\\nand more', 'two']

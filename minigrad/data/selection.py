@@ -47,8 +47,8 @@ class DocumentPass:
 class Selection:
     """All `documents`, except that `changed` gives some, by number, another text, or None to leave them out.
 
-    `seen` is the reading that chose. To iterate is to read again, as often as wanted; raises InputError if the
-    documents are other ones by then.
+    `seen` is the pass over the documents that chose the changes. Each iteration reads the documents again; it raises
+    InputError if they have changed since then.
     """
 
     documents: Iterable[str]

@@ -62,8 +62,9 @@ def split(documents: Iterable[str]) -> Parts:
 
     A document with more than a 32nd of the bytes gives its last sixteenth to the test, and the sixteenth before that to
     validation. Other documents are held out whole, in the order of their hashes: for validation until it has a
-    sixteenth of their bytes, then for the test. Equal documents stay together and count as one. Of a long text each
-    part has about 16 MiB at most. The documents are read twice. Raises InputError if there is too little text.
+    sixteenth of their bytes, then for the test. Equal documents stay together and count as one. Each held-out
+    part of a long text has at most about 16 MiB. The documents are read twice. Raises InputError if there is too little
+    text.
     """
     seen, hashes, sizes = DocumentPass(documents), array("d"), array("Q")
     for _, text in seen:
@@ -87,7 +88,7 @@ def split(documents: Iterable[str]) -> Parts:
         test += [pieces.test] if pieces.test else []
     if not (left and validation and test):
         raise InputError(
-            f"{format_bytes(seen.num_bytes)} of text are too few for three parts: to train on, for validation and "
+            f"{format_bytes(seen.num_bytes)} of text is too little for three parts: to train on, for validation and "
             "for the test. Give --data more text."
         )
     return Parts(Selection(documents, changed, seen, left), tuple(validation), tuple(test))
@@ -106,7 +107,7 @@ def _choose(hashes: Sequence[float], sizes: Sequence[int], num_bytes: int, share
 def in_pieces(text: str, share: float = SHARE) -> Pieces:
     r"""Cut the end of a document off for validation and for the test, each about that share of it.
 
-    Cuts are made after a line break if there is one in the half share before. A document that is too short for three
+    A cut is moved back to a line break if there is one within half a share before it. A document too short for three
     pieces that are not blank is returned as a piece to train on.
 
     >>> in_pieces("line\n" * 32)[1:]

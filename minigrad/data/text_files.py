@@ -26,7 +26,7 @@ from minigrad.system.files import reason
 from minigrad.system.units import format_bytes, plural
 
 TEXT_SUFFIXES = (".txt", ".md", ".py", ".jsonl")  # files that are read in a folder, also followed by .gz
-LARGEST_DOCUMENT = 1 << 21  # characters; a longer text is cut into chunks, which memory need not hold all
+LARGEST_DOCUMENT = 1 << 21  # characters; a longer text is cut into chunks, which need not all fit into memory
 CHUNK = 8_192  # characters, about: so a text that is cut gives 170 chunks at least, enough to hold some out
 _NAMED = 5  # of the files that are not read
 _KEPT = 1 << 26  # characters of text that are kept in memory; of a longer one, none
@@ -148,16 +148,16 @@ def documents_in(file: IO[bytes], name: str, *, whole: bool = False, at_once: bo
 
 
 def is_json_lines(name: str) -> bool:
-    """Whether a file holds lines of JSON, as its name says."""
+    """Whether a file holds lines of JSON, according to its name."""
     return name.lower().removesuffix(".gz").endswith(".jsonl")
 
 
 def chunks(pieces: Iterable[str]) -> Iterator[str]:
     r"""Cut a text of more than 2,097,152 characters, which comes in pieces, into chunks of about 8,192.
 
-    Joined they are the text. A book is one document, but a part of it must be held out from training. Cuts are made
-    after a blank line, or a line, or else anywhere. Training on the neighbours of a chunk that is held out can teach
-    its style and names, not its sentences.
+    Joined, they are the text. A book is one document, but a part of it must be held out from training. Cuts are made
+    after a blank line, or after a line, or otherwise anywhere. Training on the neighbours of a chunk that is held out
+    can teach its style and names, not its sentences.
 
     >>> lengths = [len(chunk) for chunk in chunks(["To be, or not to be.\n\n" * 100_000])]
     >>> len(lengths), set(lengths), lengths[-1]
@@ -185,7 +185,7 @@ def _end_of_chunk(text: str, start: int) -> int:
 
 
 def _unless_blank(pieces: Iterable[str], name: str) -> Iterator[str]:
-    """Yield the pieces of a text; none of a text that is blank.
+    """Yield the pieces of a text; nothing for a blank text.
 
     Raises InputError for more white space than any text begins with: a small packed file may hold any amount of it.
     """
@@ -250,7 +250,7 @@ def portions(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
 
 
 def within_memory(parts: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """Yield the parts of a text that will be held in memory; raises InputError when they fill it.
+    """Yield the parts of a text that will be held in memory; raises InputError when memory is full.
 
     The file `name` that they come from may never end, such as a device.
     """

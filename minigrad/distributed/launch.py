@@ -42,7 +42,7 @@ def started_as() -> tuple[int, int]:
 def connect() -> World:
     """Return the processes that were started together with this one; all of them must call this.
 
-    Raises RunError if mpi4py or an MPI is missing, or is another one than that of the mpiexec that was used.
+    Raises RunError if mpi4py or an MPI is missing, or if the MPI does not belong to the mpiexec that was used.
     """
     global _processes
     _, size = started_as()
@@ -68,7 +68,7 @@ def _connect(size: int) -> Processes:
         library = MPI.Get_library_version().split("\n")[0].strip()
         raise RunError(
             f"mpiexec started {size} processes, but the MPI of this Python ({library}) connects "
-            f"{MPI.COMM_WORLD.size}: the mpiexec is that of another MPI. Start with {own}"
+            f"{MPI.COMM_WORLD.size}: the mpiexec belongs to another MPI. Start with {own}"
         )
     return Processes(MPI.COMM_WORLD)
 

@@ -1,9 +1,9 @@
 """Processes that MPI connects, through mpi4py.
 
-MPI, the message passing interface, is the standard of supercomputers since 1994: `mpiexec -n 4 PROGRAM` starts the
-program four times, on this machine or on others, and each process can send arrays to the others. This module uses six
-of its collective operations, and messages from one process to another. All results are the same on every run: an MPI
-adds in an order that depends on the number of processes and on the sizes alone (MPI 4.1, section 6.9.1, advice to
+MPI, the message passing interface, has been the standard on supercomputers since 1994: `mpiexec -n 4 PROGRAM` starts
+the program four times, on this machine or on others, and each process can send arrays to the others. This module uses
+six of its collective operations, and messages from one process to another. All results are the same on every run: an
+MPI adds in an order that depends on the number of processes and on the sizes alone (MPI 4.1, section 6.9.1, advice to
 implementors).
 """
 
@@ -43,7 +43,7 @@ class Processes(World):
 
     def __init__(self, communicator: Any) -> None:
         self._all = communicator
-        self._leaving = communicator.Dup()  # apart from all else: a process may leave while others wait for a sum
+        self._leaving = communicator.Dup()  # a communicator of its own: a process may leave while others wait for a sum
         self.rank, self.size = int(communicator.rank), int(communicator.size)
         mine = (platform.node(), processors.allowed())
         self.sharing = self.collect(mine).count(mine)
@@ -70,15 +70,15 @@ class Processes(World):
             return self._all.allgather(value)
 
     def reduce(self, array: Array, cuts: Sequence[int]) -> None:
-        """Replace the own part of a flat array by its sum over all processes; the rest is lost."""
+        """Sum this process's part of a flat array over all processes, in place; the rest is lost."""
         own = array[cuts[self.rank] : cuts[self.rank + 1]]
-        total = own.copy()  # MPI puts the sum into another place than the part that it is of
+        total = own.copy()  # MPI must not write the sum over the part that it sums
         with _connected():
             self._all.Reduce_scatter(array[cuts[0] : cuts[-1]], total, _counts(cuts))
         own[...] = total
 
     def complete(self, array: Array, cuts: Sequence[int]) -> None:
-        """Replace every part of a flat array but the own one by that of its owner."""
+        """Replace the parts of the other processes in a flat array by the values of their owners."""
         with _connected() as mpi:
             self._all.Allgatherv(mpi.IN_PLACE, [array[cuts[0] : cuts[-1]], _counts(cuts)])
 

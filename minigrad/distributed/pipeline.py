@@ -32,7 +32,7 @@ from minigrad.typing import Array
 
 
 def check_layers(model: LanguageModel, family: str, stages: int) -> None:
-    """Raise InputError if a model cannot be divided into as many stages."""
+    """Raise InputError if a model cannot be divided into this many stages."""
     layers = model.config.num_layers
     if not all(layer.reads_one_layer for layer in _layers(model)):
         raise InputError(
@@ -48,7 +48,7 @@ def check_layers(model: LanguageModel, family: str, stages: int) -> None:
 def layer_cuts(model: LanguageModel, stages: int) -> list[int]:
     """Return the number of the first layer of each stage, and that of all layers; all stages have about equal costs.
 
-    Every layer costs the same, and the head as many multiply-adds as it has elements. Only the last stage may be
+    Every layer costs the same, and the head costs as many multiply-adds as it has elements. Only the last stage may be
     without a layer, if the head costs as much as several.
 
     >>> import models
@@ -66,8 +66,8 @@ def layer_cuts(model: LanguageModel, stages: int) -> list[int]:
 def owners(model: LanguageModel, stages: int) -> dict[int, int]:
     """Return the stage of each parameter, by the id of the parameter.
 
-    What comes before the layers is in the first stage, also if it is the head as well; what comes after them in the
-    last one.
+    What comes before the layers is in the first stage, even if it is also the head; what comes after them is in the
+    last stage.
     """
     of_layers = {
         id(parameter): stage
@@ -210,7 +210,7 @@ class Pipeline:
         return part.num_targets * float(y.item()) if self._is_last else 0.0
 
     def _share_head(self) -> None:
-        """Let the last stage have the newest values of a head that is the embedding, which the first one updates."""
+        """Send the last stage the newest values of a head that is the embedding, which the first stage updates."""
         if self.world.rank == 0:
             self._send(self.model.head().data, self._last)
         elif self._is_last:

@@ -21,8 +21,8 @@ Value = TypeVar("Value")
 class World:
     """All processes of a job; this class is a job of one, whose methods leave arrays and values as they are.
 
-    A method is a meeting, unless it says otherwise: all processes call it at the same place.
-    `cuts` divide an array among the processes: that with number r owns ``array[cuts[r] : cuts[r + 1]]``.
+    A method is collective, unless it says otherwise: all processes call it at the same place.
+    `cuts` divide an array among the processes: process r owns ``array[cuts[r] : cuts[r + 1]]``.
     """
 
     rank = 0
@@ -33,7 +33,7 @@ class World:
     """The number of processes that share the processors of this one, itself included."""
 
     def last_word(self, sentence: str) -> None:
-        """Have a sentence printed if this process is ended from outside, because another one died; no meeting."""
+        """Have a sentence printed if this process is ended from outside, because another one died; not collective."""
 
     def add(self, array: Array) -> None:
         """Replace a small array by the sum over all processes, the same bits in each (an all-reduce)."""
@@ -47,21 +47,21 @@ class World:
         return [value]
 
     def reduce(self, array: Array, cuts: Sequence[int]) -> None:
-        """Replace the own part of a flat array by its sum over all processes; the rest is lost (a reduce-scatter)."""
+        """Sum this process's part of a flat array over all processes, in place; the rest is lost (a reduce-scatter)."""
 
     def complete(self, array: Array, cuts: Sequence[int]) -> None:
-        """Replace every part of a flat array but the own one by that of its owner (an all-gather)."""
+        """Replace the parts of the other processes in a flat array by the values of their owners (an all-gather)."""
 
     def gather(self, part: Array, cuts: Sequence[int]) -> Array | None:
         """Return the parts of all processes as one flat array in the first process, and None in the others."""
         return part
 
     def send(self, array: Array, to: int) -> Callable[[], object]:
-        """Begin to send an array to another process; no meeting. Return what waits until the array may be changed."""
+        """Begin to send an array to another process; not collective. Return what waits until it may be changed."""
         raise ValueError(f"process 0 of 1 cannot send to process {to}")
 
     def receive(self, array: Array, source: int) -> None:
-        """Fill an array with the next one that another process sends to this one; no meeting, but with that one."""
+        """Fill an array with the next one that another process sends to this one; only these two take part."""
         raise ValueError(f"process 0 of 1 cannot receive from process {source}")
 
 
@@ -85,7 +85,7 @@ def total(world: World, value: float) -> float:
 
 
 def mpiexec(world: World) -> str:
-    """Return what stands before a command to start it in as many processes, "" for one."""
+    """Return the prefix of a command that starts it in this many processes, "" for one."""
     return f"mpiexec -n {world.size} " if world.size > 1 else ""
 
 
@@ -103,7 +103,7 @@ def check_agreement(world: World, facts: Mapping[str, Any]) -> None:
 
 
 def check_equal(world: World, what: str, digest: str, way_out: str) -> None:
-    """Raise RunError in every process if one has another digest of `what` than the first one."""
+    """Raise RunError in every process if the digest of `what` in one of them differs from that in the first."""
     digests = world.collect(digest)
     others = [str(rank) for rank, each in enumerate(digests) if each != digests[0]]
     if others:

@@ -43,14 +43,14 @@ class EvaluateConfig:
     )
     data: str | None = option(
         None,
-        "the text: a file, a folder or a URL, all of it; of python-docs, python-source and shakespeare, and of the "
-        "text that the run was trained on, the part that --split names",
+        "the text: all of a file, a folder or a URL; or, of python-docs, python-source, shakespeare or the text that "
+        "the run was trained on, the part that --split names",
         value="TEXT",
         none_means="the text of the run",
     )
     split: str = option(
         "validation",
-        "the part of a text that was not trained on: validation for every choice, test for the last figure alone",
+        "the part of a text that was not trained on: validation for every choice, test only for the final figure",
         choices=("validation", "test"),
     )
     documents: str | None = option(

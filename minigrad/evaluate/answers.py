@@ -10,7 +10,7 @@ from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Tokenizer
 
-_MOST_ASKED = 500  # questions; of more, some are taken evenly
+_MOST_ASKED = 500  # questions; if there are more, this many are chosen at even distances
 _TOGETHER = 64  # questions that are answered at once
 
 
@@ -39,7 +39,7 @@ class Answered(NamedTuple):
 def ask(
     model: LanguageModel, tokenizer: Tokenizer, questions: Sequence[Question], judge: Judge | None = None
 ) -> list[Answered]:
-    """Let the model answer by its most likely tokens; exact are those of the known answer, or what `judge` accepts."""
+    """Let the model answer by its most likely tokens; exact answers are the known ones, or any that `judge` accepts."""
     count = min(len(questions), _MOST_ASKED)
     asked = [questions[number * len(questions) // count] for number in range(count)]
     asked.sort(key=lambda each: len(each.tokens))  # answers of one length are written together

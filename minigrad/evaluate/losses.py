@@ -1,7 +1,7 @@
-"""The losses of a model on text that it was not trained on, in bits per byte, and the sequences that it is cut into.
+"""The losses of a model on text that it was not trained on, in bits per byte, and how the text is cut into sequences.
 
 A loss per token depends on the length of the tokens. The sum of the losses divided by the bytes of the text does not:
-it is the size to which the model could compress the text, and so compares with a compressor.
+it is the size to which the model could compress the text, so it can be compared with a compressor.
 
 The same pass shows whether the model copies from its context. Where a pair of tokens stood side by side earlier in the
 sequence, attention can find the earlier place of the first token and predict what followed it there (an induction head:
@@ -130,11 +130,12 @@ def evaluate(
     watch: Callable[[Iterator[Batch]], Iterator[Batch]] = iter,
     world: World = ALONE,
 ) -> Score:
-    """Evaluate a model on the spans of a text, dropout off.
+    """Evaluate a model on the spans of a text, with dropout off.
 
-    Every token is predicted once, from at least half a context where its span has that. With `limit`, about that many
-    tokens are read, in sequences spread evenly over the text: a cheaper estimate. `byte_lengths` (V,) is the number of
-    bytes of each token. `watch` may measure the batches as they are taken. The processes of a `world` share them.
+    Every token is predicted once, from at least half a context if its span is long enough. With `limit`, about that
+    many tokens are read, in sequences spread evenly over the text: a cheaper estimate. `byte_lengths` (V,) is the
+    number of bytes of each token. `watch` may measure the batches as they are taken. The processes of a `world` share
+    them.
     """
     batches = evaluation_batches(spans, context=context, rows=BATCH_TOKENS, limit=limit)
     sums = np.zeros(5)
@@ -149,7 +150,7 @@ def evaluate(
 
 
 def predictions(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Array]]:
-    """Yield each batch and the loss of each of its targets in nats (rows,), 0 where none counts; dropout off."""
+    """Yield each batch and the loss of each of its targets in nats (rows,), 0 where none counts, with dropout off."""
     training = model.training
     model.eval()
     try:

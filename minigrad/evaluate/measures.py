@@ -70,7 +70,7 @@ class Words:
 
 
 def perplexity(nats: float, count: int) -> float:
-    """Return exp(nats / count); infinity if that is too large for a number, and without anything counted."""
+    """Return exp(nats / count); infinity if that is too large for a number, or if nothing was counted."""
     try:
         return math.exp(nats / count)
     except (OverflowError, ZeroDivisionError):
@@ -185,7 +185,7 @@ class Evaluation:
         )
         in_papers = "as papers count WikiText's words, an <eos> at the end of each line"
         rows = (
-            ("bits per byte", f"{whole.bits_per_byte:.4f}", "for any tokenizer: to this size it could be packed"),
+            ("bits per byte", f"{whole.bits_per_byte:.4f}", "for any tokenizer: the compressed size of the text"),
             ("nats per token", f"{whole.loss:.4f}", ""),
             ("perplexity per token", _number(per_token), "exp(nats per token)"),
             ("perplexity per word", _number(per_word), "words: between white space"),

@@ -1,4 +1,4 @@
-"""Mixtures of experts: a feed-forward block that takes the place of one, its settings, and its load in the report."""
+"""Mixtures of experts: the layer that replaces a feed-forward block, its settings, and its load in the report."""
 
 from minigrad.experts.mixture import Experts, active_parameters, mixtures
 

@@ -46,8 +46,8 @@ class Experts(Module):
     $y = \sum_i g_i\, E_i(x)$ over the chosen experts. The gate is $g_i = p_i$ for k = 1 (Fedus et al. 2022, "Switch
     transformers", arXiv 2101.03961, eq. 2): as a share of itself it would be 1, and the router would learn nothing.
     For more, the gates are shares of their sum (Jiang et al. 2024, "Mixtral of experts", arXiv 2401.04088, section 2).
-    The choice itself has no gradient; of equal probabilities the first expert's is taken for larger. `balance` is the
-    weight of the balance loss (`balance_loss`), `dropout` acts on the sum.
+    The choice itself has no gradient; of equal probabilities, that of the first expert counts as larger. `balance` is
+    the weight of the balance loss (`balance_loss`), `dropout` acts on the sum.
     Shapes: x (rows, width) -> (rows, width).
     """
 
@@ -72,7 +72,7 @@ class Experts(Module):
         self.load = np.zeros(count)  # the share of the rows' choices that each expert got in the last training pass
 
     def idle(self) -> list[Parameter]:
-        """Return as many parameters as one token does not use: those of the last experts."""
+        """Return the parameters of the last experts: as many as one token leaves unused."""
         return [parameter for expert in self.experts[self.per_token :] for parameter in expert.parameters()]
 
     def figures(self) -> dict[str, float | list[float]]:

@@ -95,7 +95,7 @@ def _of_object(place: str, line: str) -> Conversation:
 
 
 def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects in a file of JSON lines, each with its place; raises InputError for a line that is none."""
+    """Yield the objects in a file of JSON lines, each with its place; raises InputError for a line that is not one."""
     for place, line in _lines(path):
         yield place, _json_object(place, line)
 

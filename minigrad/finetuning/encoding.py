@@ -32,11 +32,11 @@ class ChatForm(Protocol):
         """Return the token ids of messages, and which tokens are those of answers; raises ValueError if unknown."""
 
     def save(self, path: Path, /) -> None:
-        """Write the form into the folder of a model, unless it is known there."""
+        """Write the form into the folder of a model, unless it is already there."""
 
 
 class Answer(NamedTuple):
-    """The place of an answer in the tokens of its conversation, with its end token: from `begin` to before `end`."""
+    """The place of an answer in the tokens of its conversation, with its end token: `begin` to `end`, exclusive."""
 
     begin: int
     end: int
@@ -81,7 +81,7 @@ TEMPLATES: tuple[Callable[[str], str], ...] = (
     lambda question: f"Tell me: {question}",
     lambda question: (question[:1].lower() + question[1:]).rstrip(" ?.!"),
 )
-"""How a question is reworded that has no other words of its own: after "Tell me:", and as people type in haste."""
+"""How to reword a question without wordings of its own: after "Tell me:", and as people type in haste."""
 
 
 def reworded(

@@ -10,7 +10,7 @@ class EpochSource:
     """The part of a `Source` that depends only on the lengths (sequences,) of its sequences.
 
     A step has room for `batch_size` times the context. An epoch has as many steps as it needs, each with about equally
-    many sequences. No length exceeds the room, so every step has some.
+    many sequences. No length exceeds the room, so every step has at least one sequence.
     """
 
     unit = "conversations"  # the name of the sequences

@@ -1,8 +1,8 @@
 """A teacher at the keyboard: the model offers answers, the person takes one or types a better one, a journal keeps it.
 
-The journal is a file of conversations, one a line, to train on later (`--objective sft --data journal.jsonl`). Changing
-the weights at once after each choice is not done: of that, eight variants failed for the author of Vidya ("Why RL broke
-at 50M", 2026), while the curated answers, trained on as a book, were learned.
+The journal is a file of conversations, one a line, to train on later (`--objective sft --data journal.jsonl`). The
+weights are not changed right after each choice: the author of Vidya tried eight variants of that, and all failed ("Why
+RL broke at 50M", 2026), while the curated answers, trained on as a book, were learned.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 r"""Objectives: the losses that teach a model by rewards or by preferences.
 
 Each is a function of the log-probabilities $\ln p_t$ of the tokens of some answers, which follow each other; answer i
-has the tokens ``offsets[i]:offsets[i + 1]``, the one that ends it included. `token_weights` differentiates it: the
+has the tokens ``offsets[i]:offsets[i + 1]``, including the one that ends it. `token_weights` differentiates it: the
 model needs only the gradient with respect to each log-probability, as the weight of the loss of that token. So a step
 of any objective is a step of the same loss.
 

@@ -74,7 +74,8 @@ def read_preferences(path: str | Path, form: ChatForm, ends: Collection[int], co
 class PreferenceLearning(EpochSource, Lessons):
     """The batches of learning from preferences; `make_reference` loads the model that the learning one began as.
 
-    The log-probabilities of the reference are computed once, before the first step of a process: then it is given up.
+    The log-probabilities of the reference are computed once, before the first step of a process; then the reference is
+    discarded.
     """
 
     unit = "pairs of answers"

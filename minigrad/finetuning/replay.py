@@ -98,11 +98,11 @@ class Replay:
         self.lessons.begin(model)
 
     def _replayed(self, batch_size: int) -> int:
-        """Return how many times the context a step reads of the text."""
+        """Return how much of the text a step reads, in multiples of the context."""
         return max(1, round(self.share * batch_size))
 
     def _room(self, batch_size: int) -> int:
-        """Return how many times the context a step has room for in the lessons."""
+        """Return how much room for lessons a step has, in multiples of the context."""
         return max(1, batch_size - self._replayed(batch_size))
 
 

@@ -59,7 +59,7 @@ class SupervisedLearning(EpochSource, Lessons):
     def _noised(self, places: Array, seed: int, step: int) -> Array:
         """Return the tokens in these places; a share `noise` of those in questions is drawn anew from all questions.
 
-        The model then learns an answer also for other words (Xie et al. 2017, "Data noising as smoothing in neural
+        The model then learns the answer to other wordings too (Xie et al. 2017, "Data noising as smoothing in neural
         network language models", arXiv 1703.02573, unigram noising).
         """
         tokens, draw = self.tokens[places], generator(seed, "question noise", step)

@@ -40,8 +40,8 @@ def is_right(problem: Problem, response: str) -> bool:
 def problem(task: str, seed: int, purpose: str, index: int) -> Problem:
     """Return one problem of a task, a function of the arguments alone; raises InputError for an unknown task.
 
-    A quarter of all questions, chosen by their hashes, is for the examination alone: the tasks are so small that else
-    most of its questions would have been practised.
+    A quarter of all questions, chosen by their hashes, is for the examination alone: the tasks are so small that
+    otherwise most of its questions would have been practised.
     """
     if task not in TASKS:
         raise unknown("task", task, TASKS)
@@ -79,7 +79,7 @@ def _of_letters(verb: str, change: Callable[[str], str]) -> Callable[[np.random.
 
 
 def _brackets(draw: np.random.Generator) -> Problem:
-    """Which brackets close the open ones? Some of them were closed again already."""
+    """Which brackets close the open ones? Some of them have already been closed."""
     text, still_open = list[str](), list[str]()
     for opens in draw.random(draw.integers(2, 7)) < 0.7:
         if opens or not still_open:

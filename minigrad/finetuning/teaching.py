@@ -1,4 +1,4 @@
-"""Lessons in place of a text: what they offer, their guest of a run, and what was learned and what was forgotten."""
+"""Lessons in place of a text: what they offer, their guest in a run, and what was learned and what was forgotten."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Lessons(Source, Protocol):
 
 
 class Teaching(Guest):
-    """The guest that begins lessons, reports their rewards, and examines the model in the end."""
+    """The guest that begins lessons, reports their rewards, and examines the model at the end."""
 
     def __init__(self, lessons: Lessons) -> None:
         self.lessons = lessons

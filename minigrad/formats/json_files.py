@@ -30,7 +30,7 @@ def write_json(path: PathLike, value: Any) -> None:
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Return the value of a JSON text from outside; raises InputError if it is not JSON or nested too deep."""
+    """Return the value of a JSON text from outside; raises InputError if it is not JSON or is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -42,7 +42,7 @@ def parse_json(text: bytes | str) -> Any:
 def parse_object(text: bytes | str) -> dict[str, Any]:
     """Return the object of a JSON text from outside.
 
-    Raises InputError if it is not a JSON object, is nested too deep, or holds a number that is not finite.
+    Raises InputError if it is not a JSON object, is nested too deeply, or holds a number that is not finite.
     """
     content = parse_json(text)
     if not isinstance(content, dict):

@@ -57,14 +57,14 @@ class Header(NamedTuple):
 
 
 def read_headers(path: Path) -> dict[str, Header]:
-    """Return the type and shape of every array of a safetensors file by name; raises InputError as `read_tensors`."""
+    """Return the type and shape of every array of a safetensors file by name; errors: as `read_tensors`."""
     with _opened(path) as file:
         headers, start = {}, 8 + int.from_bytes(read_start(path, 8), "little")
         for name, part in ((name, file.get_slice(name)) for name in file.offset_keys()):
             dtype, shape = part.get_dtype(), tuple(part.get_shape())
             if dtype not in DTYPES:
                 raise InputError(f"{path}: {name} is stored as {dtype}; convert it to F32 or BF16")
-            # Possible beside a 0, and more than NumPy has.
+            # Such sizes are possible beside a size of 0, and are larger than NumPy allows.
             if math.prod(size or 1 for size in shape) >= 2**60 or len(shape) > 32:
                 raise InputError(f"{path}: {name} has the shape {shown(shape)}, which no array has")
             headers[name] = Header(dtype, shape, start)

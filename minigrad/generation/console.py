@@ -26,8 +26,8 @@ _END = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
 def read_prompts(given: Sequence[str]) -> tuple[str, ...]:
     """Return the `given` prompts, with the text of standard input in the place of "-".
 
-    Without a prompt, a pipe or a file on standard input is one, as in `echo Once | generate.py RUN`; else the prompt is
-    empty. Raises InputError if standard input is closed or named twice, or if a prompt is not UTF-8 text.
+    Without a prompt, a pipe or a file on standard input is one, as in `echo Once | generate.py RUN`; otherwise the
+    prompt is empty. Raises InputError if standard input is closed or named twice, or if a prompt is not UTF-8 text.
     """
     if not given:
         return (_read_standard_input() if _is_piped() else "",)
@@ -62,7 +62,7 @@ def _typed_lines() -> Iterator[str]:
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  (its import lets `input` edit lines and remember them)
     while True:
-        if not sys.stdout.isatty():  # the answers go elsewhere, without the sign
+        if not sys.stdout.isatty():  # the answers go elsewhere, without the prompt sign
             say("> ", sys.stderr, end="")
         try:
             line = input("> " if sys.stdout.isatty() else "")
@@ -115,7 +115,7 @@ def _read_standard_input() -> str:
 
 
 def in_turn(tokens: Iterable[Token], samples: int) -> Iterator[tuple[int, str, bool]]:
-    """Yield (number, text, whether it ends), all of one text before the next, though they are written together.
+    """Yield (number, text, whether it ends), all of one text before the next, even though they are written together.
 
     Texts are numbered in the order of their prompts, with `samples` of each. The first is shown as it is written; each
     other waits for the one before.

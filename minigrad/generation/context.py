@@ -19,11 +19,11 @@ from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array
 
 _MOST_AGAIN = 8  # unread tokens that `mark` leaves to the next pass
-_MOST_ROWS = 2048  # tokens of all texts in one pass: more take memory, and each no less time
+_MOST_ROWS = 2048  # tokens of all texts in one pass: more would take more memory, and no less time per token
 
 
 class View(Protocol):
-    """How much of one text the model sees; it may follow from what the model reads."""
+    """How much of one text the model sees; it may depend on what the model reads."""
 
     @property
     def limit(self) -> int:
@@ -135,7 +135,7 @@ class Context:
                 row.slot = slot
 
     def mark(self) -> None:
-        """Prepare for `truncate` to any lengths from the present ones on, while there is room."""
+        """Prepare for `truncate` to any lengths at or above the current ones, while there is room."""
         self._make_room()
         if any(row.unread > _MOST_AGAIN for row in self.rows):
             self._read_ahead(1)

@@ -87,8 +87,8 @@ def stream(
     same, as far as rounding allows. Texts with the same number share their random draws. A text that outgrows the
     model's context continues from its last half. With `adaptive_context`, how much of a text the model sees follows
     from the text itself (`minigrad.adaptive.context`).
-    With `draft`, a smaller model with the same tokenizer, the texts have the same distribution and come sooner, one
-    after the other (see `speculative`); with temperature 0 they are the same texts.
+    With `draft`, a smaller model with the same tokenizer, the texts have the same distribution and are written faster,
+    one after the other (see `speculative`); with temperature 0 they are the same texts.
     Raises InputError for a setting that is unknown or not allowed, token ids that the model does not know, or a
     tokenizer or draft model that does not fit.
 
@@ -166,7 +166,7 @@ def _prompts(given: Any, model: LanguageModel, tokenizer: Tokenizer | None) -> l
     size, found = model.config.vocab_size, []
     for ids in arrays if several else [_array(given)]:
         if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
-            raise InputError("a prompt is a sequence of token ids, or several prompts are a sequence of such")
+            raise InputError("a prompt is a sequence of token ids, or several prompts are a sequence of such sequences")
         if ids.size and (ids.min() < 0 or ids.max() >= size):
             span = f"{ids.min()} to {ids.max()}"
             raise InputError(f"the prompt has token ids from {span}, but the model knows 0 to {size - 1}")
@@ -195,7 +195,7 @@ def _in_evaluation(model: LanguageModel, tokens: Iterator[Token]) -> Iterator[To
 
 
 def _batches(decoder: Decoder, rules: DrawingRules, texts: Iterator[Continuation], longest: int) -> Iterator[Token]:
-    """Yield the tokens of all texts, in batches whose cache fits in memory; `longest` is that of the prompts."""
+    """Yield the tokens of all texts, in batches whose cache fits in memory; the longest prompt has `longest` tokens."""
     model, capacity = decoder.model, longest + rules.sampling.tokens
     bytes_each = model.new_cache(1, min(capacity, model.config.context_length)).num_bytes
     size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))

@@ -77,7 +77,7 @@ class Sampling(TextSettings):
         (), "never draw the token with this id; may be given several times", value="ID", at_least=0, at_most=_MOST
     )
     adaptive_context: bool = option(
-        False, "let the model see less of the text while the farther half of its view tells nothing, and else more"
+        False, "let the model see less of the text while the farther half of its view does not help, and otherwise more"
     )
     seed: int = option(0, "seed of the draws", at_least=0)
     draft_tokens: int = option(4, "tokens that the model of --draft proposes at a time", at_least=1, at_most=64)
@@ -131,7 +131,7 @@ class ComputeSettings(Group):
 
     quantize: str | None = option(
         None,
-        "keep the matrices as float16, bfloat16, int8 or int4: less memory, and tokens sooner",
+        "keep the matrices as float16, bfloat16, int8 or int4: less memory, and faster writing",
         value="FORMAT",
         choices=("float16", "bfloat16", "int8", "int4"),
         none_means="as in the folder",
@@ -157,7 +157,7 @@ class LoadSettings(ComputeSettings):
     draft: str | None = option(
         None,
         "a smaller model with the same tokenizer, which proposes tokens; the model checks several at a time, so texts "
-        "of the same distribution come sooner",
+        "of the same distribution are written faster",
         value="RUN",
         none_means="",
     )

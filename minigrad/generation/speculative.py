@@ -5,8 +5,8 @@ the model computes its own distribution at their positions in one pass, and acce
 
 The texts have exactly the distribution of the model alone (Leviathan et al. 2023, arXiv 2211.17192, section 2.3; Chen
 et al. 2023, arXiv 2302.01318). Let q be the distribution from which the token x was proposed and p that of the model.
-The proposal is accepted with probability $\min(1, p_x / q_x)$; else a token is drawn from $(p - q)_+$, normalised. So x
-is proposed and accepted with probability $\min(q_x, p_x)$. After a refusal it is drawn with probability
+The proposal is accepted with probability $\min(1, p_x / q_x)$; otherwise a token is drawn from $(p - q)_+$, normalised.
+So x is proposed and accepted with probability $\min(q_x, p_x)$. After a refusal it is drawn with probability
 $(p_x - q_x)_+$, because a refusal has the probability $\sum_y (q_y - p_y)_+ = \sum_y (p_y - q_y)_+$. The sum is $p_x$.
 """
 

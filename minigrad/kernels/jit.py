@@ -75,7 +75,7 @@ _FOLDER = _code_folder()
 class Locator(UserProvidedCacheLocator):
     """The place of a kernel's compiled code in the folder, which is the same for every copy of the same sources.
 
-    Numba would keep apart what lies at another path or is newer: a second clone compiled everything again.
+    Numba would recompile sources at another path, or newer ones: a second clone would compile everything again.
     """
 
     def get_source_stamp(self) -> int:
@@ -124,7 +124,7 @@ def _compile(function: Function, flags: set[str], inlining: Any) -> Function:
 
 
 def is_stored(compiled: Callable[..., object]) -> bool:
-    """Return whether compiled code of a kernel is on disk, so that its first call takes no long time."""
+    """Return whether compiled code of a kernel is on disk, so that its first call does not take long."""
     file = compiled.__module__.rpartition(".")[2]
     return _FOLDER is not None and any(_FOLDER.rglob(f"{file}.{compiled.__name__}-*.nbi"))
 
@@ -176,7 +176,7 @@ def host_features() -> set[str]:
 
     Numba's code generator is asked, not the processor: Numba leaves AVX out on some processors and where
     NUMBA_ENABLE_AVX is 0, and NUMBA_CPU_NAME and NUMBA_CPU_FEATURES name another processor. Every 64-bit Arm processor
-    has NEON, also where nothing is listed: LLVM cannot ask Apple's processors.
+    has NEON, even where nothing is listed: LLVM cannot ask Apple's processors.
     """
     _, _, listed = cpu_target.target_context.codegen().magic_tuple()
     features = {name[1:] for name in listed.split(",") if name.startswith("+")}

@@ -1,9 +1,9 @@
 """Share ranges of rows among a pool of threads.
 
 Kernels are plain loops over a range of rows and release the GIL, so plain threads run them in parallel. A dispatch
-costs 10 microseconds in a row of dispatches, but over 100 in a training step: there the other thread has been suspended
-since the last one, and caches are cold (`benchmarks/threads.py`). Shorter work stays with the caller, and the caller
-always computes one share itself.
+costs 10 microseconds if many follow each other, but over 100 in a training step: there the other thread has been
+suspended since the last one, and caches are cold (`benchmarks/threads.py`). Shorter work stays with the caller, and the
+caller always computes one share itself.
 
 Processors have fast and slow cores, and other programs use some of them. So a share is cut into several ranges, and a
 thread that has computed its own takes ranges from the ends of the other shares (work stealing: Blumofe and Leiserson

@@ -17,7 +17,7 @@ from minigrad.nn.rotary import RotaryAngles
 
 
 class SelfAttention(Module):
-    """Multi-head self-attention with rotary positions, on sequences of equal length: for models of one's own.
+    """Multi-head self-attention with rotary positions, on sequences of equal length: for your own models.
 
     One product computes queries, keys and values. With `is_causal` no position sees a later one; a `mask` says for each
     pair which keys a query sees (see `ops.scaled_dot_product_attention`). With ``rope_theta=None`` there are no

@@ -61,7 +61,7 @@ class Cache:
         raise TypeError(f"{type(self).__name__} cannot select sequences")
 
     def mark(self) -> None:
-        """Prepare for `truncate` to any lengths from the present ones on; a later mark replaces this one."""
+        """Prepare for `truncate` to any lengths at or above the current ones; a later mark replaces this one."""
 
     def truncate(self, lengths: ArrayLike) -> None:
         """Remove the tokens of each sequence after the first `lengths`, or more of them.
@@ -86,13 +86,13 @@ _ROWS = ("keys", "values", "far_keys", "far_values")
 class KeyValueCache(Cache):
     """The keys and values of every layer, and the far keys and values that a pattern of attention derives from them.
 
-    With `key_shift`, half of each key is stored with the token after it (see `ops.key_shift`), so also for the token
-    that is not there yet; nothing is ever stored in that half of a first key, which is 0.
+    With `key_shift`, half of each key is stored with the token after it (see `ops.key_shift`), even if that token
+    has not arrived yet; nothing is ever stored in that half of a first key, which is 0.
     Memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
     (layers, batch, max_length, G, D), with the first `lengths` positions of each sequence filled; far_keys and
     far_values (layers, batch, blocks, G, D), here no blocks; sums (layers, batch, C) of layers' outputs, here none.
     In the format bfloat16 or int8 (see `in_format`), all these keys and values are rounded when they are stored, and
-    everything reads them rounded, also the pass that stores them (see `minigrad.kernels.decoding.kept`).
+    everything reads them rounded, including the pass that stores them (see `minigrad.kernels.decoding.kept`).
     """
 
     def __init__(
@@ -150,8 +150,8 @@ class KeyValueCache(Cache):
         Shapes: k and v (rows, G, D), sequence s in the rows ``offsets[s]:offsets[s + 1]``; keys and values (batch *
         max_length, G, D), views of the cache, whose gradient is refused; key_ranges (batch, 2): the rows
         ``key_ranges[s, 0]:key_ranges[s, 1]`` are those of sequence s. Call `check_capacity` before the first layer and
-        `advance` after the last. Raises ShapeError for keys or values of other heads than those of the cache, or of
-        another dtype, and for a layer that it lacks.
+        `advance` after the last. Raises ShapeError for keys or values whose heads or dtype differ from those of the
+        cache, and for a layer that it lacks.
         """
         self.check_heads(k.shape, v.shape)
         self.check_fits(layer + 1, k.dtype, v.dtype)

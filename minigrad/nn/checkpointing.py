@@ -3,7 +3,7 @@
 Chen et al. 2016, "Training deep nets with sublinear memory cost", arXiv 1604.06174. At any time the activations of one
 layer are stored instead of those of all layers, at the price of a second forward pass. Every random draw is a function
 of the attributes of a dropout layer, such as the step. The second pass restores those of the first, and the training
-mode, so it repeats it bit for bit, also if the next step has begun meanwhile or the model was switched to evaluation.
+mode, so it repeats it bit for bit, even if the next step has begun meanwhile or the model was switched to evaluation.
 """
 
 from __future__ import annotations

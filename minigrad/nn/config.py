@@ -48,7 +48,7 @@ class ModelConfig:
     """The shape of a model. Each family has a config of its own, a frozen dataclass with fields made by `option`."""
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
-    model_types: ClassVar[Mapping[str, str]]  # each model_type of config.json, and its architecture; first the usual
+    model_types: ClassVar[Mapping[str, str]]  # model_types of config.json and their architectures, the usual one first
 
     vocab_size: int  # every token id is below it
     num_layers: int  # between the embedding and the last norm

@@ -81,7 +81,7 @@ class Parameter(Tensor):
     __slots__ = ("init",)
 
     is_placed = True
-    """Whether `Module.initialise` places the values in the flat array of a model, or they keep memory of their own."""
+    """Whether `Module.initialise` places the values in a model's flat array, or leaves them in memory of their own."""
 
     def __init__(self, values: ArrayLike | Tensor | tuple[int, ...], init: Init | None = None) -> None:
         global _drawn

@@ -33,7 +33,7 @@ class Wrapper(Module):
         return (("" if child is self.inner else name, child) for name, child in super()._children())
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
-        """Call the inner module; what adds to it overrides this."""
+        """Call the inner module; a wrapper that adds something to it overrides this."""
         return self.inner(*arguments, **options)
 
 

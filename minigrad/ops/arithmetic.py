@@ -17,7 +17,7 @@ def add(a: Array, b: Array) -> tuple[Array, Backward]:
     Shapes: a, b broadcast against each other, here and below.  Raises ShapeError if they cannot.
     """
     _check_broadcast("add", a, b)
-    # The derivative of a sum by each of its terms is 1.
+    # The derivative of a sum with respect to each of its terms is 1.
     return a + b, lambda dy: (dy, dy)
 
 
@@ -32,7 +32,7 @@ def subtract(a: Array, b: Array) -> tuple[Array, Backward]:
 def multiply(a: Array, b: Array) -> tuple[Array, Backward]:
     """Multiply element by element: $y = a b$.  Shapes: as in `add`."""
     _check_broadcast("multiply", a, b)
-    # The derivative of a product by one factor is the other factor.
+    # The derivative of a product with respect to one factor is the other factor.
     return a * b, lambda dy: (dy * b, dy * a)
 
 
@@ -70,7 +70,7 @@ def minimum(a: Array, b: Array) -> tuple[Array, Backward]:
 
 
 def _shared(dy: Array, a_wins: Array, a_wins_or_draws: Array) -> tuple[Array, Array]:
-    # The derivative by the chosen element is 1, by the other one 0.
+    # The derivative with respect to the chosen element is 1, with respect to the other one 0.
     share = (a_wins.astype(dy.dtype) + a_wins_or_draws) / 2
     return dy * share, dy * (1 - share)
 
@@ -80,7 +80,7 @@ def power(x: Array, *, exponent: float) -> tuple[Array, Backward]:
     """Raise to a fixed power: $y = x^p$, with the derivative $p x^{p-1}$.
 
     Shapes: x (...) -> (...).  The exponent is a Python number; for a learned one write ``exp(p * log(x))``.
-    Integers stay integers if the exponent is one too and not negative; else they are computed in float32.
+    Integers stay integers if the exponent is an integer too and not negative; otherwise they are computed in float32.
     Raises ShapeError if the exponent is not a Python number.
     """
     if not isinstance(exponent, int | float):

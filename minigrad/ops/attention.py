@@ -92,7 +92,7 @@ def attention(
     ``visible[r]`` keys of its sequence; with `first_visible`, it does not see the first ``first_visible[r]`` of them.
     Neither number may decrease within a sequence. With first_visible = visible - window, the cost is linear in the
     length of a sequence. A query that sees no key gives 0. The T x T scores are never stored as a whole.
-    With `dropout`, each probability is set to 0 with that probability, else divided by 1 - dropout, as `dropout` does.
+    With `dropout`, each probability is set to 0 with that chance, otherwise divided by 1 - dropout, as `dropout` does.
     Shapes: q (rows, H, D), k and v (key rows, G, D), offsets (S + 1,), key_ranges (S, 2), visible and
     first_visible (rows,) -> (rows, H, D).
     Raises ShapeError if the shapes do not fit, H is not a multiple of G, or the ranges leave the arrays or overlap;

@@ -91,7 +91,7 @@ def linear_losses(x: Array, weight: Array, targets: Array) -> tuple[Array, Backw
     r"""Compute the cross-entropy of each row in nats, $\ell_t = -\ln p(target_t)$; it is 0 where the target is -100.
 
     `linear_cross_entropy` is the mean of these. Any function of them can be differentiated. The logits are not stored,
-    so backward computes them a second time: one product more than a weighted mean with known weights.
+    so backward computes them a second time: one more product than for a weighted mean with known weights.
     Shapes: x (rows, C), weight (V, C), targets (rows,) integers -> (rows,).
     Raises ShapeError if the shapes do not fit, InputError if a target is out of range.
 

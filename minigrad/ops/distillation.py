@@ -82,7 +82,7 @@ def _checked_teacher(x: Array, weight: Array, teaching: TeacherOutputs) -> Teach
     rows, head = (np.require(each, x.dtype, ["C"]) for each in (teaching.rows, teaching.head))
     if not rows.ndim == head.ndim == 2 or rows.shape != (len(x), head.shape[1]) or len(head) != len(weight):
         raise ShapeError(
-            f"linear_distillation needs of the teacher rows (rows, C') and a head (V, C'); got {rows.shape} and "
+            f"linear_distillation needs rows (rows, C') and a head (V, C') of the teacher; got {rows.shape} and "
             f"{head.shape} for {len(x)} rows and {len(weight)} tokens"
         )
     shares = np.asarray(teaching.share)

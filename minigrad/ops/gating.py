@@ -97,7 +97,7 @@ def blend_formula(a: Array, b: Array, gate: Array) -> Array:
 def blend(a: Array, b: Array, gate: Array) -> tuple[Array, Backward]:
     r"""Interpolate between two streams: $y = \alpha \odot a + (1 - \alpha) \odot b$ with $\alpha = \sigma(g)$.
 
-    Wiola (arXiv 2607.01394, eq. 37) fuses its two feed-forward streams so.
+    Wiola (arXiv 2607.01394, eq. 37) fuses its two feed-forward streams in this way.
     Shapes: a, b and gate (..., C) -> (..., C).  Raises ShapeError if they differ.
     """
     _check_shapes("blend", a, b, gate)

@@ -1,4 +1,4 @@
-"""Adaptive token merging: the decision which neighbouring rows merge. It is discrete, so it has no gradient."""
+"""Adaptive token merging: the decision about which neighbouring rows merge. It is discrete, so it has no gradient."""
 
 from __future__ import annotations
 

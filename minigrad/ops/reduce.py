@@ -22,7 +22,7 @@ def sum(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, 
     axes, shape = _axes("sum", x, axis), x.shape
 
     def backward(dy: Array) -> Array:
-        # The derivative of a sum by each of its terms is 1.
+        # The derivative of a sum with respect to each of its terms is 1.
         return np.broadcast_to(dy if keepdims else np.expand_dims(dy, axes), shape)
 
     return np.asarray(x.sum(axis=axes, keepdims=keepdims)), backward

@@ -64,7 +64,7 @@ def sum_sequences(x: Array, *, offsets: Array) -> tuple[Array, Backward]:
     y = np.empty((len(lengths), *x.shape[1:]), x.dtype)
     for s, (start, stop) in enumerate(itertools.pairwise(offsets)):
         y[s] = x[start:stop].sum(axis=0)
-    return y, lambda dy: np.repeat(dy, lengths, axis=0)  # the derivative of a sum by each of its terms is 1
+    return y, lambda dy: np.repeat(dy, lengths, axis=0)  # the derivative of a sum is 1 for each of its terms
 
 
 def block_mean_formula(x: Array, *, offsets: Array, block: int) -> Array:

@@ -57,7 +57,7 @@ class WeightAverage:
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Let the parameters be their averages inside the block, also if it lies within another such block."""
+        """Let the parameters be their averages inside the block, even if it lies within another such block."""
         if self._are_in_place:
             yield
             return

@@ -19,8 +19,8 @@ from minigrad.typing import Array
 class Part:
     """A segment whose parameters are trained alike, and the moments of this process's share of it.
 
-    All spans, also the places of the members, are places in the flat arrays of the segment. Process r has the share
-    from ``cuts[r]`` to ``cuts[r + 1]``.
+    All spans, including the places of the members, are places in the flat arrays of the segment. Process r has the
+    share from ``cuts[r]`` to ``cuts[r + 1]``.
     """
 
     segment: Segment

@@ -54,7 +54,7 @@ def segments(parameters: Iterable[Tensor]) -> list[Segment]:
 
     The parameters of an initialised model are one segment; parameters made one by one are one segment each. Frozen
     parameters, which require no gradient, are left out. Raises InputError for a parameter that cannot be updated in
-    place: one that is not contiguous, or read-only, or in another dtype than float32 and float64.
+    place: one that is not contiguous, or read-only, or whose dtype is neither float32 nor float64.
     """
     found: list[Segment] = []
     trained = [parameter for parameter in distinct_parameters(parameters) if parameter.requires_grad]

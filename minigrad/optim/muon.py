@@ -80,8 +80,8 @@ class Muon(AdamW):
     (a dead unit, an expert without rows) is only decayed, while its momentum shrinks as always.
     `matrices` are those within a model's layers: the rows of an embedding and of the head are one token each, and have
     no common directions. A matrix has a momentum m only, and no second moment v. Groups, and which parameters are
-    decayed: see `Optimizer`. Raises InputError for a tensor in `matrices` with other than two axes, or not among the
-    parameters.
+    decayed: see `Optimizer`. Raises InputError for a tensor in `matrices` that does not have two axes, or is not among
+    the parameters.
 
     >>> from minigrad import nn
     >>> model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
@@ -104,7 +104,7 @@ class Muon(AdamW):
         known = {id(parameter) for parameter in self.parameters}
         for matrix in chosen:
             if matrix.ndim != 2 or id(matrix) not in known:
-                raise InputError(f"Muon turns matrices among its parameters, not what has the shape {matrix.shape}")
+                raise InputError(f"Muon turns matrices among its parameters, not a tensor of shape {matrix.shape}")
 
     def _is_turned(self, parameter: Tensor) -> bool:
         """Whether Muon turns a parameter; the members of a segment have the same moments, so it turns all or none."""

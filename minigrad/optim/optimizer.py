@@ -77,7 +77,7 @@ class Optimizer:
     def step(self, lr: float | None = None, max_norm: float = math.inf) -> float:
         """Clip the gradient to `max_norm` and update every parameter that has one; return the norm before clipping.
 
-        `lr` is the learning rate of this step, by a schedule for example; the learning rates of groups follow it in
+        `lr` is the learning rate of this step, for example from a schedule; the learning rates of groups follow it in
         proportion. A norm that is not finite is returned and nothing is changed. Every gradient is clipped at least to
         a norm of 2^60 (`LARGEST_NORM`): float32 cannot hold the squares of much larger numbers.
         Raises InputError for a setting that cannot be used; DivergenceError if the update made weights that are not

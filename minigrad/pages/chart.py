@@ -12,7 +12,7 @@ from minigrad.pages.svg import line, picture, text
 
 MAX_POINTS = 2000  # more than a picture can show
 
-_WIDTH, _HEIGHT = 460, 290  # so narrow that the labels can be read when a telephone shows it 340 pixels wide
+_WIDTH, _HEIGHT = 460, 290  # narrow enough that the labels can be read when a phone shows it 340 pixels wide
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 26, 12, 46  # margins, which hold the labels of the axes
 _LEGEND = _WIDTH - 150  # where the legend begins, at the top
 _NEAR = 22  # between two lines with a smaller distance there is no room for a label
@@ -41,7 +41,7 @@ def line_chart(
 ) -> str:
     """Return an SVG chart of values over steps, or `over` something else that is counted.
 
-    A dashed horizontal line stands at each of `references` (label, value). The legend of several lines is left out if
+    A dashed horizontal line is drawn at each of `references` (label, value). The legend of several lines is left out if
     the page has one (`key`). A chart of a single series starts at zero: otherwise a change of 1% would fill the height.
     """
     values = [value for each in series for value in each.values if math.isfinite(value)]
@@ -87,7 +87,7 @@ def _stroke(number: int) -> str:
 
 
 def _described(series: Series, over: str) -> str:
-    """Return a sentence on a line: where it begins, where it ends, and its lowest value if that is neither."""
+    """Return a sentence about a line: where it begins, where it ends, and its lowest value if that is neither."""
     points = [point for point in zip(series.steps, series.values, strict=True) if math.isfinite(point[1])]
     if not points:
         return f"{series.label}: no values."

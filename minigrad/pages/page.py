@@ -23,7 +23,7 @@ def escape(value: Any) -> str:
 
 
 def scrolling(label: str, table: str) -> str:
-    """Return a table that scrolls by itself, also with the keyboard, where it is wider than the page."""
+    """Return a table that scrolls separately, with the keyboard too, where it is wider than the page."""
     return f'<div class=wide role=region tabindex=0 aria-label="{escape(label)}">{table}</div>'
 
 

@@ -40,7 +40,7 @@ class Decoder:
 
     @property
     def has_program(self) -> bool:
-        """Whether the model is run by a program; else it is called."""
+        """Whether the model is run by a program; otherwise it is called."""
         return self._program is not None
 
     def step(self, tokens: ArrayLike, cache: Cache, layout: Layout | None = None) -> Array:

@@ -44,7 +44,7 @@ class _Entry:
 def read_entry(values: Mapping[str, Any], path: Path) -> str | None:
     """Return the format that the content of the config.json at `path` names, or None.
 
-    Raises InputError for an entry that this version does not know, as another program may write.
+    Raises InputError for an entry that this version does not know, such as one by another program.
     """
     if (entry := values.get(QUANTISATION)) is None:
         return None

@@ -102,8 +102,8 @@ def quantise(model: Module, format: str) -> None:
     wrapped = {name for name, module in model.named_modules() if isinstance(module, Wrapper)}
     if lost := [name for name, module in model.named_modules() if name in wrapped and isinstance(module, LAYERS)]:
         raise InputError(
-            f"something was added to {lost[0]}, such as adapters, and would be lost: round the model before, or merge "
-            "the adapters first (adapters.merge)"
+            f"something was added to {lost[0]}, such as adapters, and would be lost: round the model first, or merge "
+            "the adapters before (adapters.merge)"
         )
     is_skeleton = not any(any(parameter.data.strides) for parameter in model.parameters())
     shared, quantised = dict[int, QuantisedParameter](), dict[str, Module]()

@@ -64,7 +64,7 @@ def listen(config: ServeConfig) -> socket.socket:
     try:
         return socket.create_server((config.host, config.port), family=family, backlog=_BEGUN)
     except OSError as error:
-        raise InputError(f"cannot listen at {config.host}, port {config.port}: {error.strerror or error}") from None
+        raise InputError(f"cannot listen on {config.host}, port {config.port}: {error.strerror or error}") from None
 
 
 def load(config: ServeConfig) -> list[Served]:
@@ -83,7 +83,7 @@ def load(config: ServeConfig) -> list[Served]:
                 form = tokenizer.load_chat(run, tok)
             except TokenizerError as error:  # a model of texts, or jinja2 is missing
                 form = None
-                say(f"[{run} writes texts and has no conversations: {error}]", sys.stderr)
+                say(f"[{run} writes texts but cannot hold conversations: {error}]", sys.stderr)
             budget = config.cache_megabytes * 2**20 // len(config.runs)
             found.append(Served.within(Path(run).resolve().name, model, tok, form, config, budget))
             warm_up(found[-1].scheduler)

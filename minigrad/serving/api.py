@@ -53,7 +53,7 @@ class Job:
         self._news.put_nowait((self.texts.index(text), event))
 
     async def parts(self) -> AsyncIterator[Part]:
-        """Yield the parts of the texts as they arrive; raises RefusedError after an error, or when the time is over."""
+        """Yield the parts of the texts as they arrive; raises RefusedError after an error, or when time is up."""
         left = len(self.texts)
         while left:
             try:
@@ -165,9 +165,9 @@ class Api:
             raise RefusedError("the API key is missing or wrong", 401, code="invalid_api_key")
 
     async def _body(self, request: Request) -> bytes:
-        """Return the body of a request; raises RefusedError if it is too large, too slow, or not JSON by its type."""
+        """Return the body of a request; raises RefusedError if it is too large, too slow, or its type is not JSON."""
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise RefusedError("the Content-Type of a request is application/json", 415)
+            raise RefusedError("the Content-Type of a request must be application/json", 415)
         found, most = bytearray(), self._config.body_kilobytes * 1024
         try:
             async with asyncio.timeout(self._config.seconds):
@@ -244,9 +244,9 @@ class Api:
         """Raise RefusedError if this many further texts may not wait."""
         waiting, most = model.scheduler.num_waiting, self._config.queue
         if count > most:
-            raise RefusedError(f"a request is for at most {most:,} texts here, not {count:,}", field="n")
+            raise RefusedError(f"a request may ask for at most {most:,} texts here, not {count:,}", field="n")
         if waiting + count > most:
-            raise RefusedError(f"{waiting:,} texts wait already; try again", 429, code="rate_limit_exceeded")
+            raise RefusedError(f"{waiting:,} texts are already waiting; try again", 429, code="rate_limit_exceeded")
 
     def _job(self, model: Served, body: Body, prompts: Sequence[list[int]], request: Request) -> Job:
         """Let the texts of a request wait for places; raises RefusedError if too many wait, or one is too long."""
@@ -317,7 +317,7 @@ class Api:
 
 
 class _Stream(StreamingResponse):
-    """A stream of events; `close` is called at its end, also if the client goes away."""
+    """A stream of events; `close` is called at its end, even if the client goes away."""
 
     def __init__(self, events: AsyncIterator[str], close: Callable[[], None]) -> None:
         super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})

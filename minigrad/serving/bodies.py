@@ -18,7 +18,7 @@ _SEEDS = 2**63 - 1
 
 
 class RefusedError(InputError):
-    """A request that is refused: a sentence, the status of the reply, the field, and OpenAI's name of the mistake."""
+    """A request that is refused: a sentence, the status of the reply, the field, and OpenAI's name for the mistake."""
 
     def __init__(self, message: str, status: int = 400, *, field: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class Body(Group):
     min_p: float | None = option(None, "a share of the highest probability", above=0, at_most=1)
     n: int = option(1, "texts of each prompt", at_least=1, at_most=1024)
     seed: int | None = option(
-        None, "the seed of the draws; by default another one each time", at_least=0, at_most=_SEEDS
+        None, "the seed of the draws; by default a different one each time", at_least=0, at_most=_SEEDS
     )
     presence_penalty: float = option(0.0, "lowers tokens that occur", at_least=-2, at_most=2)
     frequency_penalty: float = option(0.0, "lowers tokens each time they occur", at_least=-2, at_most=2)
@@ -67,7 +67,7 @@ class ChatBody(Body):
 
     logprobs: bool = option(False, "log-probabilities of the tokens")
     top_logprobs: int | None = option(None, "and those of this many others", at_least=0, at_most=20)
-    max_completion_tokens: int | None = option(None, "a newer name of max_tokens", at_least=1, at_most=_MOST)
+    max_completion_tokens: int | None = option(None, "a newer name for max_tokens", at_least=1, at_most=_MOST)
 
 
 IGNORED = {"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "parallel_tool_calls"}
@@ -178,7 +178,7 @@ def _json(body: bytes) -> dict[str, Any]:
 
 
 def _fields(kind: type[Kind], given: dict[str, Any], own: str) -> Kind:
-    """Return the fields of a body; null is as good as an absent field. Raises RefusedError, naming the field."""
+    """Return the fields of a body; null counts as an absent field. Raises RefusedError, naming the field."""
     known, values = {each.name: each for each in options(kind)}, dict[str, Any]()
     names = sorted({*known, own, "stream_options", *IGNORED, *NEUTRAL} - {"include_usage"})
     for name, value in given.items():

@@ -27,7 +27,7 @@ class Engine:
         self._thread = threading.Thread(target=self._run, name="minigrad-engine", daemon=True)
 
     def start(self) -> None:
-        """Start the thread, and let threads of Python wait for each other less long than usual.
+        """Start the thread, and let Python threads wait for each other for a shorter time than usual.
 
         A pass begins when its second thread has the interpreter's lock, which the event loop holds while it sends the
         tokens of the pass before.

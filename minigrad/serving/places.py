@@ -18,7 +18,7 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
 
 PIECE = 128
-"""Tokens of a piece: half the speed of reading 512 at once for a small model, and others wait for less."""
+"""Tokens of a piece: a small model reads at half the speed of 512 at once, but other texts wait less."""
 
 
 class Places:

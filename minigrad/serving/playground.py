@@ -42,15 +42,16 @@ def _column(number: int) -> str:
 
 
 _BODY = """<h1>Playground</h1><p>Write with the models of this server. The page talks to this server alone.</p>
-<noscript>The page is a script: allow scripts to use it.</noscript>
+<noscript>This page needs scripts to be enabled.</noscript>
 <form id=lock class=row{lock}><label>API key <input id=key type=password autocomplete=off></label><button>Use this \
 key</button></form><p id=status class="soft status" role=status></p>
 <div id=top class=row hidden><label><input id=compare type=checkbox autocomplete=off> Two columns</label><button \
 id=both type=button hidden>Write both from the first prompt</button></div>
 <main id=columns hidden>{columns}</main>
-<p id=help class=soft>Edit the text anywhere. Ctrl + Enter writes on, Escape stops. The stronger its colour, the less \
-the model expected a token. The list shows the rivals of the token at the cursor, with the probability that the model \
-itself gives: click one to take another branch. The address is a link to the prompt, the settings and the models.</p>
+<p id=help class=soft>Edit the text anywhere. Ctrl + Enter continues it, Escape stops. The stronger the colour of a \
+token, the less the model expected it. The list shows the alternatives to the token at the cursor, with the \
+probability that the model itself gives: click one to take another branch. The address is a link to the prompt, the \
+settings and the models.</p>
 <script>{script}</script>"""
 
 _COLUMN = """<section id=column{n} class=column aria-label="Column {number}"><div>

@@ -4,8 +4,8 @@ Texts join and leave between two tokens. A turn lets waiting texts in, reads the
 pass, and writes one token of each text whose prompt is read. So a long prompt holds up the others by one piece a turn,
 and no text waits for another to end, unless all places are taken.
 
-**A text is a function of the model, the prompt, the settings and the seed, alone and among others.** This is a law, bit
-for bit, because three arithmetics are functions of one text alone:
+**A text is a function of the model, the prompt, the settings and the seed, alone and among others.** This holds bit
+for bit, because three computations are functions of one text alone:
 
 * The pieces of a prompt begin at fixed positions (`minigrad.serving.places`). The pieces of several prompts are read in
   one pass whose products keep rows apart (`minigrad.kernels.gemm.backend.rows_apart`), and attention works text by
@@ -123,7 +123,7 @@ class Scheduler:
         self.reads_together = is_plain and can_keep_rows_apart(model.head().dtype)
         self._submitted: queue.SimpleQueue[Text] = queue.SimpleQueue()
         self._turns, self._reading, self._writing = Turns(), deque[Text](), list[Text]()
-        self._news = list[tuple[Text, Event]]()  # of the present turn, also if it fails
+        self._news = list[tuple[Text, Event]]()  # of the current turn, even if it fails
 
     @property
     def num_waiting(self) -> int:

@@ -1,4 +1,4 @@
-"""A model that is served: its tokenizer, the form of its conversations, and the texts that a request asks of it."""
+"""A model that is served: its tokenizer, the form of its conversations, and the texts that a request asks it for."""
 
 from __future__ import annotations
 

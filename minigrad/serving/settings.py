@@ -53,8 +53,8 @@ class NetworkSettings(Group):
 
     heading: ClassVar[str] = "network"
 
-    host: str = option("127.0.0.1", "the address to listen at; 0.0.0.0 lets other machines call", filled=True)
-    port: int = option(8000, "the port to listen at; 0 takes a free one", at_least=0, at_most=65535)
+    host: str = option("127.0.0.1", "the address to listen on; 0.0.0.0 lets other machines call", filled=True)
+    port: int = option(8000, "the port to listen on; 0 chooses a free one", at_least=0, at_most=65535)
     api_key: str | None = option(None, "the key that clients must send", value="KEY", none_means="none", filled=True)
     allow_origin: tuple[str, ...] = option(
         (), "let the pages of this web site call; may be given several times", value="URL", filled=True
@@ -74,7 +74,7 @@ class LimitSettings(Group):
         None, "tokens that a text may have after its prompt", at_least=1, at_most=10**9, none_means="up to --context"
     )
     body_kilobytes: int = option(1024, "size of a request", at_least=1, at_most=10**6)
-    seconds: float = option(600.0, "time for a request, its waiting included", above=0, at_most=10**6)
+    seconds: float = option(600.0, "time for a request, including its wait", above=0, at_most=10**6)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ _MAPS = Path("/proc/self/maps")  # where Linux lists the libraries a process has
 
 
 def set_environment(count: int) -> bool:
-    """Set the variables for libraries loaded later: 1 for OpenBLAS, else `count`; return whether the others changed."""
+    """Set the variables for libraries loaded later: OpenBLAS 1, others `count`; return whether the others changed."""
     os.environ[THREAD_VARIABLES[0]] = "1"
     before = {os.environ.get(variable) for variable in THREAD_VARIABLES[1:]}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES[1:], str(count)))

@@ -56,7 +56,7 @@ class Fork:
         _alive.add(self)
 
     def ask(self, question: object) -> None:
-        """Send a question, and return at once; `answer` waits for what it is answered."""
+        """Send a question, and return at once; `answer` waits for the reply."""
         with contextlib.suppress(BrokenPipeError):  # `answer` says how the copy ended
             self._connection.send(question)
 

@@ -34,8 +34,8 @@ def threads() -> int:
 def prepare(threads: int | None = None, sharing: int = 1) -> None:
     """Set the number of threads, let BLAS compute in the thread that calls it, and let malloc keep freed memory.
 
-    `import minigrad` calls this without an argument, a program again with the number of --threads. The default is the
-    number that the environment held when the process began (MINIGRAD_THREADS, or a variable of a BLAS library), else
+    `import minigrad` calls this without an argument; a program calls it again with the number of --threads. The default
+    is the number in the environment when the process began (MINIGRAD_THREADS, or a variable of a BLAS library), or else
     one thread per core, divided by the number of processes that are `sharing` them.
     Raises InputError for more threads than processors.
     """

@@ -72,7 +72,8 @@ def prepare_output() -> None:
     """Let standard output and standard error take every text; each program calls this first.
 
     A character that the encoding lacks is replaced. A stream that was closed before the program began (`train.py >&-`)
-    discards what is printed. Otherwise the next open file would get its number, and errors that a library prints.
+    discards what is printed. Otherwise the next open file would get its number, and receive errors that a library
+    prints.
     """
     for name, number, errors in (("stdout", 1, "replace"), ("stderr", 2, "backslashreplace")):
         if getattr(sys, name) is None:

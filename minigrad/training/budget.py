@@ -148,11 +148,11 @@ class Pace:
         return self._steps[-1]
 
     def seconds_of(self, kind: str, otherwise: float) -> float:
-        """Return the median of the seconds that work of a kind took lately, or `otherwise` if it was not done yet."""
+        """Return the median of the seconds that work of a kind took recently, or `otherwise` if none was done."""
         return statistics.median(self._work[kind][-_LATELY:] or [otherwise])
 
     def seconds_per_step(self, ahead: int, every: Mapping[str, int]) -> float:
-        """Estimate the seconds of each of the steps `ahead` from those of as many before; 0 without a step.
+        """Estimate the seconds of each of the steps `ahead` from the same number of previous steps; 0 without a step.
 
         `every` holds how many steps there are for each work of another kind; a part of that work is added.
         """

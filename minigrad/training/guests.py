@@ -58,7 +58,7 @@ class Adapting(Guest):
         if run.step and run.step % ADAPT_EVERY == 0:
             batch = run.batch()
             found = measure(run.model, batch.tokens, batch.targets, batch.layout, self.context.current)
-            if signals := run.world.share(found):  # another processor may round otherwise
+            if signals := run.world.share(found):  # another processor may round differently
                 self.context.decide(run.step, signals)
         run.context = self.context.current
 

@@ -46,7 +46,7 @@ def _begin_to_write(run: Run, moments: Arrays) -> None:
     """Begin to write the model for other programs, and then a checkpoint, from copies.
 
     In this order a run that is killed between the two takes its last steps again and writes both; after a checkpoint of
-    the last step nothing is left to do, and an older model would stay. The best model is written as that too.
+    the last step nothing is left to do, and an older model would stay. The best model is also written as such.
     """
     states = {guest.name: state for guest in run.guests if (state := guest.state()) is not None}
     state = State(run.optimizer.steps, run.seconds(), run.totals, run.samples, run.best).as_dict(states)

@@ -240,7 +240,7 @@ def lessons_for(settings: RunSettings, form: ChatForm, text: TokenizedCorpus) ->
         except InputError as error:
             raise InputError(
                 f"--objective {settings.objective} compares what is learned with the model in {settings.init}, as it "
-                f"was before, also when a run continues: {error}"
+                f"was before, even when a run continues: {error}"
             ) from error
 
     if settings.teacher is not None:

@@ -61,7 +61,7 @@ class Guest:
         """Prepare for the step that is about to be taken."""
 
     def change(self, batch: Batch) -> Batch:
-        """Return the batch of a step as the model shall read it."""
+        """Return the batch of a step as the model is to read it."""
         return batch
 
     def after_step(self, run: Run, norm: float) -> None:
@@ -242,7 +242,7 @@ class Run:
             yield
 
     def check_equal_weights(self) -> None:
-        """Raise RunError if a process has other weights than the first: a run would mix two models unnoticed."""
+        """Raise RunError if the weights of processes differ: a run would mix two models unnoticed."""
         if self.world.size > 1:
             digest = hashlib.blake2b(digest_size=16)
             for parameter in self.model.parameters():

@@ -1,6 +1,6 @@
 """The settings of a training run, in groups: one field is one flag, spelled the same on the command line and in Python.
 
-`TrainConfig` inherits all groups and checks what lies between them; a function that needs one group takes it as a type.
+`TrainConfig` inherits all groups and checks that they fit together; a function that needs one group takes it as a type.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class OptimisationSettings(LengthSettings):
     schedule: str = option(
         "wsd",
         "the learning rate after the warm-up: wsd stays at the peak and decays in the last fifth of the run, whose "
-        "length may be chosen then; cosine falls slowly to zero, and needs --steps or --tokens",
+        "length need not be chosen before that; cosine falls slowly to zero, and needs --steps or --tokens",
         choices=("wsd", "cosine"),
     )
     optimizer: str | None = option(
@@ -432,7 +432,7 @@ class TrainConfig(  # a dataclass takes the fields of its last base first
         if self.adaptive_context and self.is_lesson:
             raise InputError("--adaptive-context is for pre-training: a conversation is never cut; leave it out")
         if self.adaptive_context and self.teacher:
-            raise InputError("--adaptive-context cannot be given with a --teacher, who reads whole sequences")
+            raise InputError("--adaptive-context cannot be given with a --teacher, which reads whole sequences")
         # A stage of a pipeline has the newest weights of its own layers only, and these read all weights in every step.
         for name in ("objective", "adapter_rank", "ema", "adaptive_context") if self.pipeline else ():
             if getattr(self, name):

@@ -79,14 +79,14 @@ def evaluate(run: Run, *, everything: bool) -> Score:
             quick = score(run, run.validation, run.quick_evaluation)
     run.score = found if everything else run.score
     run.last = Best(run.step, quick.bits_per_byte)
-    learns_text = run.settings.objective is None  # else the text tells what is forgotten, not what is learned
+    learns_text = run.settings.objective is None  # otherwise the text shows what is forgotten, not what is learned
     if learns_text and (run.best is None or quick.bits_per_byte < run.best.bits_per_byte):
         run.best = run.last
     return found
 
 
 def score_of_test(run: Run) -> Score | None:
-    """Evaluate on the test text if the run asks for it; only for its end, when nothing is left to be chosen."""
+    """Evaluate on the test text if the run asks for it; only at its end, when nothing is left to choose."""
     if not run.settings.test:
         return None
     with run.evaluating():

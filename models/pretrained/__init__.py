@@ -3,8 +3,8 @@
     python generate.py vidya-v2-nano --prompt "The list type"
     model, tok = models.load("vidya-v2-nano"), tokenizer.load("vidya-v2-nano")
 
-Programs that take a run folder take a name as well: `find_runs` puts the folders in the place of the names, so nothing
-behind it meets one. A folder of the user's with the same name comes first.
+Programs that take a run folder take a name as well: `find_runs` replaces the names by the folders, so no code after
+it sees a name. A user's folder with the same name comes first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Settings = TypeVar("Settings")
 
 
 def names() -> list[str]:
-    """Return the names of the models, in the order of the alphabet."""
+    """Return the names of the models, in alphabetical order."""
     return sorted(file.parent.name for file in FOLDER.glob("*/config.json"))
 
 
@@ -50,7 +50,7 @@ def find_run(run: str | Path) -> Path:
 def find_runs(settings: Settings) -> Settings:
     """Return the settings of a program with the folder of each run in place of its name.
 
-    The runs are the options whose values are called RUN. Tells if a folder of the user's has the name of a model.
+    The runs are the options whose values are called RUN. Prints a note if a user's folder has the name of a model.
     Raises InputError for a name that neither has.
     """
     changes: dict[str, Any] = {}

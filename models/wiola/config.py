@@ -98,7 +98,10 @@ class WiolaConfig(ModelConfig):
     )
     atm_at_generation: bool = _optional(False, "merge during generation as well as in training", "atm_at_generation")
     gcla_summary: str = _optional(
-        "prefix", "or paper, the mean over the whole sequence, which leaks", "gcla_summary", choices=("prefix", "paper")
+        "prefix",
+        "prefix: the mean up to each token; paper: the mean over the whole sequence, which leaks",
+        "gcla_summary",
+        choices=("prefix", "paper"),
     )
     gqa_layout: str = _optional(
         "block",

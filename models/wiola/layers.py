@@ -1,4 +1,4 @@
-"""The layers that only Wiola has, but for its attention: a norm with an offset, spiral positions, two streams.
+"""The layers that only Wiola has, except for its attention: a norm with an offset, spiral positions, two streams.
 
 Equations are numbered as in arXiv 2607.01394.
 """

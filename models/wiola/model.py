@@ -49,7 +49,7 @@ class Block(nn.CheckpointedLayer):
     def forward(self, x: Tensor, summaries: list[Tensor], run: Pass) -> Tensor:
         """Add the outputs of attention and of the feed-forward streams to the residual stream x (rows, width)."""
         normed = self.input_norm(x)
-        # A cache is for generation, also while the module is in training mode: it holds what that needs.
+        # A cache is for generation, even while the module is in training mode: it holds what generation needs.
         merges = self.at_generation or (self.training and run.cache is None)
         if self.variant != "off" and merges:
             attended, self.merge_ratio = merged_attention(

@@ -49,7 +49,7 @@ def test_a_file_with_a_comma_in_its_name_is_a_single_text(tmp_path):
         ("a:1,", "'' has no weight"),
         (":1,a:1", "':1' has no name"),
         (".,..", "'.' has no weight"),
-        ("a:1,b:1,a:2", "a stands there twice"),
+        ("a:1,b:1,a:2", "a is given twice"),
         ("a:1,b:1e-5", "the share of b is 1e-05; expected at least 0.0001"),
     ],
 )

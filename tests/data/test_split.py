@@ -110,7 +110,7 @@ def test_a_single_document_gives_its_last_two_sixteenths_after_line_breaks():
         assert set(parts.validation) == set(parts.test) == {WORDS * 2}
     assert split(["x" * 160]).held_out == ("x" * 10, "x" * 10)
     assert num_bytes(split([written(1, 10**6)]).train) == pytest.approx(0.875e6, rel=0.001)
-    with pytest.raises(InputError, match="3 bytes of text are too few for three parts"):
+    with pytest.raises(InputError, match="3 bytes of text is too little for three parts"):
         split(["xyz"])
 
 

@@ -124,7 +124,7 @@ def test_only_what_is_trained_gets_a_gradient() -> None:
 def test_what_does_not_fit_is_refused() -> None:
     x, weight, targets, teaching = arrays()
     for wrong in (teaching._replace(rows=teaching.rows[1:]), teaching._replace(head=teaching.head[1:])):
-        with pytest.raises(ShapeError, match=r"of the teacher rows \(rows, C'\) and a head \(V, C'\); got"):
+        with pytest.raises(ShapeError, match=r"needs rows \(rows, C'\) and a head \(V, C'\) of the teacher; got"):
             ops.linear_distillation(x, weight, targets, teaching=wrong)
     with pytest.raises(ShapeError, match=r"targets \(rows,\)"):
         ops.linear_distillation(x, weight, targets[1:], teaching=teaching)

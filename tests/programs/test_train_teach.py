@@ -251,7 +251,7 @@ def test_the_form_of_another_author_is_learned_and_kept(
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (source / name).unlink()
     source.rename(tmp_path / "moved")
-    with pytest.raises(InputError, match=r"with the model in \S+theirs, as it was before, also when a run continues"):
+    with pytest.raises(InputError, match=r"with the model in \S+theirs, as it was before, even when a run continues"):
         train(TrainConfig(resume=str(tmp_path / "run")))
     (tmp_path / "moved").rename(source)
     train(TrainConfig(resume=str(tmp_path / "run")))

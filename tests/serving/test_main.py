@@ -56,7 +56,7 @@ def test_two_folders_of_one_name_are_refused(folder: Path, tmp_path: Path) -> No
         (["nowhere"], "nowhere"),
         (["a", "a"], "given twice"),
         (["a", "--prot", "1"], "did you mean --port"),
-        (["vidya-v2-nano", "--host", "256.1.1.1", "--port", "0"], "cannot listen at 256.1.1.1"),
+        (["vidya-v2-nano", "--host", "256.1.1.1", "--port", "0"], "cannot listen on 256.1.1.1"),
     ],
 )
 def test_mistakes_get_one_paragraph(
@@ -83,7 +83,7 @@ def test_without_the_extra_the_command_that_installs_it_is_given(
 def test_a_port_that_is_taken_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(InputError, match=f"cannot listen at 127.0.0.1, port {port}"):
+        with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1, port {port}"):
             listen(ServeConfig(runs=("a",), port=port))
 
 

@@ -194,7 +194,7 @@ def test_it_stops_and_says_what_is_wrong_in_a_sentence(browser: Browser, make_se
     page = browser
     with serving([make_served(capacity=512)], api_key="secret") as wire:
         open_at(page, wire)
-        assert texts(page, "#status") == ["This server wants its API key."]
+        assert texts(page, "#status") == ["This server requires an API key."]
         for key, said in (("", "The API key is missing: enter it above."), ("wrong", "The API key is wrong.")):
             page.run(f"document.getElementById('key').value = {key!r}; document.getElementById('lock').requestSubmit()")
             until(page, f"document.getElementById('status').textContent === {said!r}")
@@ -210,7 +210,7 @@ def test_it_stops_and_says_what_is_wrong_in_a_sentence(browser: Browser, make_se
         )
         assert label == "Stop"
         idle(page)
-        assert texts(page, "#write-1") == ["Write on"]
+        assert texts(page, "#write-1") == ["Continue"]
         assert 20 <= page.run("playground.columns[0].tokens.length") < 500
         assert texts(page, "#status-1") == ["stopped"]
         assert "secret" not in page.run("location.href")

@@ -68,7 +68,7 @@ def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
     encode = command("encode", "print the token ids of texts, one line for each")
     _add_files(encode, "texts; any bytes are kept, unless the tokenizer composes characters (NFC)")
     _add_allow_special(encode)
-    encode.add_argument("--document", action="store_true", help="with the special tokens that stand around a document")
+    encode.add_argument("--document", action="store_true", help="with the special tokens that surround a document")
     decode = command("decode", "write the bytes of token ids, exactly")
     _add_files(decode, "token ids between spaces or line ends")
     show = command("show", "print a text with its tokens in colours, or write a page that shows how they were built")

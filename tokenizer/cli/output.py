@@ -23,7 +23,7 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 
 def complain(message: str) -> None:
-    """Print an error on standard error, if that takes one: on a full disk the exit code says it alone."""
+    """Print an error on standard error, if that takes one: on a full disk only the exit code reports the error."""
     with contextlib.suppress(OSError):
         say(message, sys.stderr)
 

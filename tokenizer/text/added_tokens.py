@@ -111,7 +111,7 @@ class Roles(TypedDict):
 
 
 def find_roles(specials: Collection[str], given: Mapping[str, str]) -> Roles:
-    """Return the tokens of the roles: as given by role, else the tokens with a usual name.
+    """Return the tokens of the roles: as given by role, otherwise the tokens with a usual name.
 
     A token that ends a document is always named, so that an error can name it where the tokenizer lacks it.
 

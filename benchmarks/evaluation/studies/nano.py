@@ -1,4 +1,4 @@
-"""Vidya v2 with what others have found to help small models, one thing an arm: for the search of better defaults."""
+"""Vidya v2 with what others have found to help small models, one thing per arm: for the search for better defaults."""
 
 from __future__ import annotations
 

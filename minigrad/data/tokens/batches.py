@@ -108,7 +108,7 @@ def gather(tokens: Tokens, starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) 
 def join(parts: Sequence[Batch]) -> Batch:
     """Return the sequences of several batches as one, in an order whose halves have about equally many tokens.
 
-    Either all of the batches have weights, or none has; the same of a teacher, who has one head for all.
+    Either all of the batches have weights, or none has; the same holds for a teacher, which has one head for all.
     """
     lengths = np.concatenate([part.layout.lengths for part in parts])
     order = balanced(lengths)

@@ -1,8 +1,8 @@
 """Documents packed into batches: nothing is padded, nothing is left out, and no document continues another.
 
 A batch is a fixed number of tokens: whole documents, and pieces of longer documents. Each is a sequence of its own: its
-positions begin at 0 and it attends to nothing outside, a piece neither to the rest of its document. So the model is
-trained on its later task, the continuation of one text.
+positions begin at 0, and it attends to nothing outside itself; a piece does not attend to the rest of its document
+either. So the model is trained on its later task, the continuation of one text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PART = 1 << 24  # tokens that are searched for the starts of documents at a tim
 class Documents(Reader):
     """A text as documents; each begins with the token that the row of tokens begins with, the start of a document.
 
-    The token that begins a document is also the last target of the document before it: it says that that one ends.
+    The token that begins a document is also the last target of the document before it: it marks the end of that one.
     Raises InputError if there is no token to predict.
     """
 
@@ -41,7 +41,7 @@ class Documents(Reader):
         found = [np.flatnonzero(self.row[at : min(at + _PART, self.num_rows)] == self.row[0]) + at for at in parts]
         self.starts = np.concatenate(found)
         self.lengths = np.diff(np.append(self.starts, self.num_rows))
-        self._pieces_of = -(-self.lengths // context)  # of each document, as few as possible
+        self._pieces_of = -(-self.lengths // context)  # the number of pieces of each document, as few as possible
         self._epoch = lru_cache(maxsize=2)(self._pieces)  # a batch may reach from one epoch into the next
 
     def blocks(self, seed: int, begin: int, end: int) -> Batch:

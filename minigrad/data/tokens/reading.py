@@ -14,7 +14,7 @@ from minigrad.data.tokens.source import Reader, Source, Windows
 from minigrad.data.tokens.token_files import TokenFile, TokenMixture, Tokens
 from minigrad.random import generator
 
-BLOCKS = 10_000  # of a plan
+BLOCKS = 10_000  # in a plan
 
 
 def reader(documents: str, tokens: TokenFile | Tokens, context: int) -> Reader:

@@ -26,7 +26,7 @@ from minigrad.system.files import reason, replacing
 from minigrad.system.units import format_bytes
 from minigrad.typing import Tokenizer
 
-_KEPT = 64  # token files: two for each text and tokenizer that were used last
+_KEPT = 64  # token files: two for each pair of a text and a tokenizer, the most recently used
 _IN_MEMORY = 1 << 28  # bytes of text whose tokens can stay in memory
 _MOST_BYTES_PER_TOKEN = 6  # of a large vocabulary; usually 3 or 4
 _HEADER = 128  # bytes before the tokens
@@ -50,7 +50,7 @@ class TokenFile:
 
     @property
     def tokens_as_one(self) -> float:
-        """The number of tokens; a mixture of texts counts otherwise (`TokenMixture.tokens_as_one`)."""
+        """The number of tokens; a mixture of texts counts differently (`TokenMixture.tokens_as_one`)."""
         return len(self)
 
 
@@ -85,8 +85,8 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | No
     """Encode documents as `<eot> document <eot> document ... <eot>` and return them as a memory-mapped file.
 
     The file is kept in `folder`, by default `tokens` in the cache folder, under a hash of the documents and of the
-    tokenizer's fingerprint, and is used again; the cache keeps the files that were used last. A token takes 2 bytes up
-    to a vocabulary of 65,536, then 4.
+    tokenizer's fingerprint, and is used again; the cache keeps the most recently used files. A token takes 2 bytes for
+    a vocabulary of up to 65,536, otherwise 4.
     Where the disk does not allow a file, the tokens of up to 256 MiB of text stay in memory; for more, RunError is
     raised. Nothing that was half written is left.
     """
@@ -172,7 +172,7 @@ def _encoded(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[tuple[T
 
 
 def _open(path: Path, tokenizer: Tokenizer) -> Tokens | None:
-    """Return the tokens in a file, or None if it is not there, damaged, or holds other numbers than tokens."""
+    """Return the tokens in a file, or None if it is missing, is damaged, or holds numbers other than tokens."""
     dtype, header = _dtype(tokenizer), io.BytesIO()
     try:
         if not path.is_file():  # a pipe would never end

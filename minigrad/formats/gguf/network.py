@@ -1,4 +1,4 @@
-"""The network of a GGUF file: config.json and model.safetensors in llama.cpp's words.
+"""The network of a GGUF file: config.json and model.safetensors in llama.cpp's terms.
 
 llama.cpp has one architecture for each kind of model, with its own names of settings and arrays. Its matrices are
 stored `[out, in]`, so those of GPT-2, which are `[in, out]`, are transposed.
@@ -29,7 +29,7 @@ _SCALINGS = ("default", "linear", "yarn")
 
 
 class Network(NamedTuple):
-    """A network in llama.cpp's words."""
+    """A network in llama.cpp's terms."""
 
     metadata: dict[str, Value]
     arrays: dict[str, Array]  # by llama.cpp's names
@@ -90,7 +90,7 @@ class Entry(NamedTuple):
 
 
 class Described(NamedTuple):
-    """What a config.json says, in llama.cpp's words."""
+    """What a config.json says, in llama.cpp's terms."""
 
     settings: dict[str, Value]  # names without that of the architecture
     entries: dict[str, Entry]  # by the published names
@@ -117,7 +117,7 @@ class _Llama:
 
 
 def _llama(values: dict[str, Any]) -> Described:
-    """Return Vidya v2, SmolLM2 or another Llama in llama.cpp's words."""
+    """Return Vidya v2, SmolLM2 or another Llama in llama.cpp's terms."""
     require_variant(values, {"attention_bias": False, "mlp_bias": False, "hidden_act": "silu"})
     config = read_dataclass(_Llama, values, ignore_unknown=True)
     width, inner, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
@@ -243,7 +243,7 @@ class _GPT2:
 
 
 def _gpt2(values: dict[str, Any]) -> Described:
-    """Return a GPT-2 in llama.cpp's words."""
+    """Return a GPT-2 in llama.cpp's terms."""
     needed = {"activation_function": "gelu_new", "scale_attn_weights": True, "add_cross_attention": False}
     require_variant(values, needed | {"scale_attn_by_inverse_layer_idx": False})
     config = read_dataclass(_GPT2, values, ignore_unknown=True)

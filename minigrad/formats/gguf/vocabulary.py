@@ -1,4 +1,4 @@
-"""The vocabulary of a GGUF file: tokenizer.json and tokenizer_config.json in llama.cpp's words.
+"""The vocabulary of a GGUF file: tokenizer.json and tokenizer_config.json in llama.cpp's terms.
 
 Both files spell the bytes of a token in GPT-2's alphabet and list the same merges. llama.cpp reads no regular
 expression: one of its own programs splits a text into words, chosen by its name (`tokenizer.ggml.pre`).
@@ -79,8 +79,8 @@ def read_vocabulary(folder: Path, vocab_size: int) -> dict[str, Value]:
 def _tokens(file: _File, vocab_size: int) -> dict[str, Value]:
     """Return the split, the merges, and the spelling and kind of each token, one for each row of the embedding."""
     # llama.cpp has a tokenizer for byte fallback, but it chooses a pair by the token that the pair becomes, leftmost
-    # first, and this file by the pair. Where two pairs overlap and become the same token, as in a run of spaces, it may
-    # take the other one, and so write other tokens.
+    # first, and tokenizer.json chooses by the pair. Where two pairs overlap and become the same token, as in a run of
+    # spaces, llama.cpp may take the other one, and so write other tokens.
     if file.model.type != "BPE" or file.model.byte_fallback:
         found = shown(file.model.type) + " with byte_fallback" * file.model.byte_fallback
         raise InputError(f"model.type is {found}, and only byte-level BPE can be written")

@@ -37,7 +37,7 @@ class TransformersConfig:
 def export(config: TransformersConfig) -> None:
     """Write the files into the folder, and their classes into its config.json.
 
-    Raises InputError if the folder holds a model that transformers opens without them, or not even with them.
+    Raises InputError if the folder holds a model that transformers opens without them, or cannot open even with them.
     """
     folder = Path(config.run)
     path = folder / "config.json"

@@ -5,7 +5,7 @@ tile; a running maximum and a running sum per query make the softmax exact all t
 arXiv 1805.02867; Dao et al. 2022, "FlashAttention", arXiv 2205.14135). The backward pass computes each tile of
 probabilities again from the scores and the saved logarithm of the sum.
 
-Scores are keys x queries: each step of the softmax is then done to all queries of a panel at once.
+Scores are keys x queries: each step of the softmax then applies to all queries of a panel at once.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def softmax_step(scores: Array, tile: Tile, seen: Seen, scale: float, running: R
     for j in range(COLUMNS):
         before = largest[j]
         largest[j] = max(before, top[j] * scale)
-        # A query that has seen no key has no maximum; any finite number will do, its exponentials are all zero.
+        # A query that has seen no key has no maximum; any finite number will do, because its exponentials are all zero.
         top[j] = largest[j] if largest[j] > -np.inf else scores.dtype.type(0)
         rescale[j] = exp(before - top[j])
         total[j] *= rescale[j]

@@ -5,11 +5,11 @@ One task is one sequence and one key/value head, with all query heads that share
 element.
 
 The loops of attention are always our own. Where products of float32 are split into three bfloat16 parts
-(`minigrad.kernels.gemm.backend`), so are those of attention, unless a value is infinite, NaN or extreme: one of the
-sequence in the forward pass, of any sequence in the backward pass. With `blas` and for float64 nothing is split. In
-bfloat16 the factors of all five products are rounded: where the processor multiplies bfloat16, while they are packed,
-elsewhere before. The type of `Arithmetic.packed` selects the compiled loops, so that no product depends on an earlier
-choice.
+(`minigrad.kernels.gemm.backend`), so are those of attention, unless a value is infinite, NaN or extreme: a value of
+the sequence in the forward pass, of any sequence in the backward pass. With `blas` and for float64 nothing is split. In
+bfloat16 the factors of all five products are rounded: while they are packed if the processor multiplies bfloat16,
+otherwise before packing. The type of `Arithmetic.packed` selects the compiled loops, so that no product depends on an
+earlier choice.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def is_moderate(*factors: Array) -> bool:
 def largest_of_spans(words: Array, spans: Array, largest: Array) -> None:
     """Set largest[s] to the largest of the rows spans[s, 0] to spans[s, 1] of words, without their highest bits.
 
-    Words are the bits of float32, so the result are those of the largest absolute value; the bits of infinity and NaN
+    Words are the bits of float32, so the results are those of the largest absolute value; the bits of infinity and NaN
     are the highest.
     """
     for s in range(len(spans)):
@@ -212,10 +212,10 @@ class Plan:
         return (len(self.offsets) - 1) * k.shape[1]
 
     def work(self, q: Array, k: Array) -> int:
-        """Estimate the element operations of one task, to decide whether threads pay.
+        """Estimate the element operations of one task, to decide whether threads pay off.
 
-        Half an operation for each element of a query and each key: so counted, 4 million operations (4 sequences x 128
-        positions x 4 heads x 32) take 0.5 ms, as long as in a row loop.
+        Half an operation for each element of a query and each key: counted this way, 4 million operations (4 sequences
+        x 128 positions x 4 heads x 32) take 0.5 ms, as long as in a row loop.
         """
         first, visible = self.seen
         return q.size // max(self.num_tasks(k), 1) * int((visible - first).max(initial=0)) // 2

@@ -92,7 +92,7 @@ def softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, sta
             p = exp(scores[place] * scale - logsumexp[j])
             scores[place] = p
             slopes[place] = p * (slopes[place] - dots[j]) * scale
-    # Scores of -inf would not do: pairs that do not see each other must be 0 also where a query or a key is NaN.
+    # Scores of -inf would not do: pairs that do not see each other must be 0 even where a query or a key is NaN.
     hide_keys(scores, tile, seen, 0.0)
     hide_keys(slopes, tile, seen, 0.0)
 

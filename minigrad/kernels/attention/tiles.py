@@ -65,7 +65,7 @@ def round_up(number: int, multiple: int) -> int:
 
 @kernel
 def plain_block(left: Panel, right: Panel, depth: int, target: Target, add: bool) -> None:
-    """Set ROWS x COLUMNS elements of the target to the product of `depth` steps, or with `add` add it.
+    """Set ROWS x COLUMNS elements of the target to the product of `depth` steps, or, with `add`, add the product to it.
 
     The innermost loop is along a row, so that the compiler finds vector instructions for it, and takes four steps, so
     that an element of the target is loaded and stored once for four multiply-adds. They are added in order. Its length
@@ -170,7 +170,7 @@ def _vector_blocks(left: Panel, right: Panel, depth: int, target: Target, add: b
 
 @kernel
 def panel_product(left: LeftFactor, right: Array, depth: int, result: Array, start: int, add: bool) -> None:
-    """Set the panel result[start:] to the product of all rows of `left` and COLUMNS columns, or with `add` add it.
+    """Set the panel result[start:] to the product of all rows of `left` and COLUMNS columns; with `add`, add to it.
 
     The sum is over the first `depth` (at least 1) of the steps of the left factor.
     """

@@ -25,7 +25,7 @@ def address_of(x: Array) -> int:
 def elements_at(address: int, size: int, kind: Any) -> Array:
     """Return the `size` elements of type `kind`, such as np.float32, that begin at an address.
 
-    Nothing is copied, and nothing is checked: the caller answers for the memory there.
+    Nothing is copied, and nothing is checked: the caller is responsible for the memory there.
     """
     memory = (ctypes.c_char * (size * np.dtype(kind).itemsize)).from_address(int(address))
     return np.frombuffer(memory, kind)

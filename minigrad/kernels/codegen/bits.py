@@ -54,7 +54,7 @@ def emit_float32_of_float16(builder: Any, bits: Any) -> Any:
     if host_features() & {"f16c", "neon"}:
         return builder.fpext(builder.bitcast(bits, kind(HALF)), kind(FLOAT))
     # Without an instruction for it: exponent and fraction move to their places in a float32. The exponent of a float32
-    # counts from 127, that of a float16 from 15: so the number is too small by 2^112, also if it is subnormal.
+    # counts from 127, that of a float16 from 15: so the number is too small by a factor of 2^112, subnormal or not.
     word = builder.zext(bits, kind(WORD))
     sign = builder.shl(builder.and_(word, constant(WORD, 0x8000)), constant(WORD, 16))
     small = builder.shl(builder.and_(word, constant(WORD, 0x7FFF)), constant(WORD, 13))

@@ -7,7 +7,7 @@ added; with several texts, an element that was read and widened serves all of th
 A line of a matrix holds the weights of one output. In the format FULL, lines lie where the model has them, in the type
 of the vectors, float32 or float64, and are multiplied one by one. In the others, four lines are multiplied at a time,
 so that a vector is read once for all four, and the groups of 32 elements of the four follow each other, so that memory
-is read from front to back: measured, int8 at 24 instead of 10 GB/s. A line that ends within a group is filled
+is read from front to back (measured for int8: 24 instead of 10 GB/s). A line that ends within a group is filled
 with zeros, and so are missing lines. The elements of a group are, in
 
 * FLOAT16, BFLOAT16: two bytes each;

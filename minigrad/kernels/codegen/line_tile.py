@@ -132,7 +132,7 @@ class Tile:
     def _filled(self, whole: Any, inputs: Any) -> tuple[list[Any], list[Any], list[Any]]:
         """Return the places of the last step: the rest of the vectors, and of lines of FULL, copied and filled with 0.
 
-        So no memory behind them is read.
+        So no memory beyond them is read.
         """
         builder, (lines, vectors, scales) = self.builder, self._places(whole)
         sources, targets = lines + vectors if self.kind == FULL else vectors, []

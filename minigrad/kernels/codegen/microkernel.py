@@ -45,7 +45,7 @@ class Target(NamedTuple):
 
 
 def multiply_block(left: Panel, right: Panel, depth: int, parts: int, target: Target, add: bool) -> None:
-    """Set a block of the result to the product of a left and a right panel, or with `add` add it.
+    """Set a block of the result to the product of a left and a right panel, or, with `add`, add the product to it.
 
     `parts` names the block: 0 is that of float32, 1 that of bfloat16, 3 that of float32 in three parts. `depth` (words)
     is at least 1 and a multiple of the chunk.

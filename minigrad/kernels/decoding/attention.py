@@ -223,7 +223,7 @@ def score_span(
 ) -> None:
     """Set the scores (num_heads, columns) to the products of queries and the keys of a span, the first in `column`.
 
-    Up to ROWS - 1 columns after the last one are written too. The span that is read next comes meanwhile. `slow` is
+    Up to ROWS - 1 columns after the last one are written too. The next span is fetched meanwhile. `slow` is
     that of `has_second_scale`.
     """
     if not is_widened_in_registers(span.kept, scores):
@@ -355,7 +355,7 @@ def score_heads(queries: Array, keys: Array, heads: Heads, scores: Array, column
     """Set the scores (num_heads, columns) to the products of queries and keys, the first key's in `column`.
 
     The keys of all heads of a position lie side by side. They are read in blocks of positions, each for all heads, so
-    that memory is read from front to back, and once; the next block comes while this one is multiplied.
+    that memory is read from front to back, and once; the next block is fetched while this one is multiplied.
     """
     for first in range(0, keys.shape[0], _POSITIONS):
         last = min(first + _POSITIONS, keys.shape[0])

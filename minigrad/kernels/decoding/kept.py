@@ -6,7 +6,7 @@ numbers from -127 to 127 times a scale: the largest size of a number over 127, r
 
 A row in int8 has two scales, because the slow half of a key may be stored with the next token (see `ops.key_shift`):
 one for the first and the third quarter of the row, and one for the slow half, the second and the fourth. What is kept
-of a token thus depends on that token alone. The scales stand behind the numbers, two bytes each.
+of a token thus depends on that token alone. The scales follow the numbers, two bytes each.
 """
 
 from __future__ import annotations

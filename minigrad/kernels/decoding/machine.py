@@ -25,7 +25,7 @@ def run_program(
 ) -> None:
     """Carry out every step of a program, (steps, 12) int64; memory (B, registers) holds the registers of each text.
 
-    `arrived` (1,) int64 is 0 in the beginning and the same array for all threads.
+    `arrived` (1,) int64 is 0 at the beginning, and is the same array for all threads.
     """
     barriers = 0
     for number in range(len(program)):

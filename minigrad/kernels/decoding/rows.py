@@ -40,7 +40,7 @@ def embed(memory: Array, step: Step, texts: Texts, share: Share) -> None:
 def normalise(memory: Array, step: Step, eps: float, share: Share) -> None:
     """Divide a register by its root mean square, or by the deviation from its mean; scale it.
 
-    A layer norm adds its bias in the end, and an RMSNorm its offset, if there is one, in the beginning.
+    A layer norm adds its bias at the end, and an RMSNorm adds its offset, if there is one, at the beginning.
     """
     weight = elements_at(step.weight, step.outputs, memory.dtype)
     bias = elements_at(step.bias, step.outputs if step.bias else 0, memory.dtype)

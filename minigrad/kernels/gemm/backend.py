@@ -26,8 +26,9 @@ Which arithmetic a product gets depends on its shape and type and on this choice
 not depend on whether the result is set or added: a product is computed in the same parts of its rows in both cases, and
 each part is then stored or added.
 
-So a row of a product has other last bits among more rows. Within `rows_apart` it has the same bits whatever other rows
-are multiplied with the same matrix, and however many: one of our own loops computes every product, whatever its shape.
+So the last bits of a row of a product can change with the number of rows. Within `rows_apart` they do not, whatever
+other rows are multiplied with the same matrix, and however many: one of our own loops computes every product, whatever
+its shape.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _PART_LANES, _MOST_PARTS = 256, 16  # of a product that threads share: the fewes
 _PART = 1 << 22  # elements of a result that are computed at a time, in whole rows: 16 MB
 
 OWN_LOOPS_FROM = {"Haswell": 2_000_000, "Zen": 2_000_000}
-"""The multiply-adds from which our loops in AVX-512 registers are faster than OpenBLAS with the kernels of a core.
+"""The least number of multiply-adds for which our loops in AVX-512 registers beat OpenBLAS with the kernels of a core.
 
 Kernels of another core, and other libraries, are as fast as our loops or faster (benchmarks/matmul.py).
 """
@@ -138,7 +139,7 @@ def are_rows_apart() -> bool:
 
 
 def _own_loops_from() -> float:
-    """Return the multiply-adds from which our loops in vector registers are faster than BLAS; infinity for none."""
+    """Return the least number of multiply-adds for which our loops in vector registers beat BLAS; infinity for none."""
     if FLOAT32 is None or FLOAT32.lanes < _AVX512_LANES:
         return math.inf
     return OWN_LOOPS_FROM.get(blas.openblas_core(), math.inf)
@@ -194,7 +195,7 @@ def product(a: Array, b: Array) -> Array:
 
 
 def product_into(a: Array, b: Array, out: Array, add: bool) -> None:
-    """Set `out` to a @ b, or with `add` add it.  Shapes: (M, K), (K, N), out (M, N)."""
+    """Set `out` to a @ b, or, with `add`, add a @ b to it.  Shapes: (M, K), (K, N), out (M, N)."""
     arithmetic: str | Block = "blas"
     if a.dtype == b.dtype == np.float32:
         arithmetic = _arithmetic_for(len(out), out.shape[1], a.shape[1])
@@ -229,7 +230,7 @@ def _set_part(a: Array, b: Array, out: Array, arithmetic: str | Block) -> None:
 
 
 def _mend_rows(a: Array, b: Array, right: Extremes, out: Array) -> None:
-    """Compute the rows of `out` again, in float32, that are not as close as it; each is judged by itself.
+    """Recompute, in float32, the rows of `out` that are not as close as float32; each is judged by itself.
 
     If the product as a whole is as close, so is each of its rows.
     """

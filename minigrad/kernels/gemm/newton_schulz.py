@@ -1,7 +1,7 @@
 """Newton-Schulz iterations of one matrix, in a single kernel.
 
-They are fifteen small products. Computed one by one, threads that each have a matrix would wait for one another
-whenever they return to Python; here they never do. A matrix times its own transpose is symmetric, so in vector
+They are fifteen small products. If these were computed one by one, threads that each have a matrix would wait for one
+another whenever they return to Python; here they never do. A matrix times its own transpose is symmetric, so in vector
 registers only the part on and above the diagonal is multiplied, and copied below it. In tile registers a product takes
 less time than such a copy, so all of it is multiplied.
 """

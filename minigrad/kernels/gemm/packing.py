@@ -20,7 +20,7 @@ from minigrad.kernels.jit import kernel
 from minigrad.typing import Array
 
 OVERRUN = 2 * SIDE * SIDE
-"""Words behind the last panel that packing may write: SIDE steps of the widest panel, which has 2 SIDE lanes."""
+"""Words after the last panel that packing may write: SIDE steps of the widest panel, which has 2 SIDE lanes."""
 _LINES = 12
 """Lines of a transposed factor that are packed together: no more than the ways of a first-level cache, because lines
 that are a multiple of 4 KB apart all fall into the same set of it."""
@@ -164,9 +164,9 @@ def pack_bfloat16(factor: Factor, panels: int, words: int, target: Panel, scratc
     * chunk 1: [panel][word // SIDE][part][word % SIDE][lane], a right panel, or a left one for vectors;
     * chunk SIDE: [panel][word // SIDE][part][lane][word % SIDE], a left panel for tiles.
 
-    The work goes by squares of SIDE lanes by SIDE words. The lanes of a panel are a multiple of SIDE, and with three
-    parts `words` is one as well. Or, with one part, they are fewer than SIDE: then stores overrun a row of words, the
-    next row, or the next panel, overwrites the excess, and behind the last panel there must be memory for a square.
+    The work proceeds in squares of SIDE lanes by SIDE words. The number of lanes of a panel is a multiple of SIDE, and
+    with three parts so is `words`. Or, with one part, there are fewer lanes than SIDE: then stores overrun a row of
+    words, the next row or panel overwrites the excess, and after the last panel there must be memory for a square.
     """
     x, start, stride, transposed, known_lanes, known_steps = factor.matrix
     lanes, chunk, parts = factor.layout

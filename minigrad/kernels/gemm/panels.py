@@ -29,7 +29,7 @@ _DEPTH, _SPLIT_DEPTH = 512, 160  # words of a sum at a time; fewer where each el
 _WORDS, _TILE_WORDS, _SPLIT_WORDS = 1 << 18, 1 << 19, 340_000
 _LEFT = 8  # left panels packed together, so that whole cache lines of a transposed matrix are used
 _LEAST_ELEMENT, _LEAST_TERM, _LARGEST_SUM = 2.0**-103, 2.0**-98, 2.0**127  # see `is_as_close_as_float32`
-_SPARE = OVERRUN + 16  # words behind the last panel, for stores that overrun it and for alignment to 64 bytes
+_SPARE = OVERRUN + 16  # words after the last panel, for stores that overrun it and for alignment to 64 bytes
 
 
 class BlockShape(NamedTuple):
@@ -185,7 +185,7 @@ def is_as_close_as_float32(left: Extremes, right: Extremes, depth: int, result: 
     * Large elements. A part of infinity or NaN is NaN, and where the sum of products overflows, parts of opposite signs
       can overflow too, and add up to NaN instead of infinity.
     * Small elements. The tile registers take a number below $2^{-126}$ for zero, on the way in and on the way out.
-      An element $x$ keeps all three parts if its last bit is at least $2^{-126}$, so if $|x| \ge 2^{-103}$; else it
+      An element $x$ keeps all three parts if its last bit is at least $2^{-126}$, so if $|x| \ge 2^{-103}$; if not, it
       loses less than $2 \cdot 2^{-126}$. Each term of a sum is six products of parts, added up in pairs: at most nine
       roundings that lose less than $2^{-126}$. So a term $a b$ loses less than $2^{-126} (9 + 2 \max|a| + 2 \max|b|)$.
 

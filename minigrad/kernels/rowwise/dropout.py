@@ -93,7 +93,7 @@ def draws_of(probability: float, stream: Stream, dtype: Any) -> Draws:
 
 
 def dropout(x: Array, probability: float, stream: Stream) -> Array:
-    """Set each element to 0 with `probability`, else divide it by 1 - `probability`.
+    """Set each element to 0 with `probability`, otherwise divide it by 1 - `probability`.
 
     Which elements are dropped is a function of the key, step and op_index of the stream and of the place of an element,
     which is `stream.first` for the first of `x`.

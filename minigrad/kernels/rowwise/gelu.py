@@ -73,5 +73,5 @@ def gelu_forward(x: Array, exact: bool) -> Array:
 
 
 def gelu_backward(dy: Array, x: Array, exact: bool) -> Array:
-    """Return the gradient of GELU by its input."""
+    """Return the gradient of GELU with respect to its input."""
     return _flat(_gelu_exact_backward_rows if exact else _gelu_tanh_backward_rows, dy, x)

@@ -11,9 +11,10 @@ $R(z) = e^{z^2/2} \\mathrm{erfc}(z/\\sqrt 2) / 2$ falls slowly and has no steep 
 largest relative error on 3,000 Chebyshev nodes of $t$ for z up to 13.3, where float32 ends: a least-squares fit divided
 by $R$, repeated with each node weighted by its error so far (Lawson's method), which leaves 3.2e-8.
 
-A rounding of $z^2$ by $2^{-24}$ of it would make the exponential wrong by $z^2/2$ times as much, in the tail 80 times.
+A relative rounding error of $2^{-24}$ in $z^2$ would become one of $z^2/2$ times that in the exponential, 80 times in
+the tail.
 So $z = h + l$, with 12 bits in $h$: $h^2$ is exact, and $e^{-l (z + h) / 2}$ is a short polynomial. The relative error
-of both functions is below 6e-7 everywhere, also in the left tail. float64, which is for checks, calls the C library.
+of both functions is below 6e-7 everywhere, even in the left tail. float64, which is for checks, calls the C library.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def _cell(token: int, chance: float, answer: int, names: TokenNames) -> str:
 
 def stage_name(stage: int) -> str:
     """Return the heading of a column."""
-    return f"layer {stage}" if stage else "before all"
+    return f"layer {stage}" if stage else "embedding"
 
 
 def agreement(lens: Lens) -> str:

@@ -114,7 +114,7 @@ def _text(reading: Reading) -> str:
     pairs = list(zip(reading.shown, reading.expected, strict=True))
     size, border = reading.model.config.vocab_size, max(reading.written - reading.first, 0)
     parts = []
-    for name, part in (("The beginning, as it was given", pairs[:border]), ("What the model wrote", pairs[border:])):
+    for name, part in (("The prompt", pairs[:border]), ("What the model wrote", pairs[border:])):
         if part:
             parts.append(f"<h3>{name}</h3>{prediction.ribbon(part, reading.names, size)}")
     words = _TEXT.format(size=size, most=math.log2(size))
@@ -123,11 +123,11 @@ def _text(reading: Reading) -> str:
     )
 
 
-_TEXT = """A model reads and writes tokens: words, parts of words, signs. Its vocabulary has {size:,} of them. <b>The \
-number under a token</b> is the probability that the model gave it, knowing only what stands before it. <b>The \
+_TEXT = """A model reads and writes tokens: words, parts of words, symbols. Its vocabulary has {size:,} of them. <b>\
+The number under a token</b> is the probability that the model gave it, knowing only the text before it. <b>The \
 colour</b> shows surprise: strong where the token was unlikely. <b>The bar at the bottom</b> shows the entropy, how \
-open the choice was: no bar if only one token was possible, a full one ({most:.1f} bits) if all were equally likely. \
-Two bits are as open as a choice among four equals."""
+uncertain the model was: no bar if only one token was possible, a full one ({most:.1f} bits) if all were equally \
+likely. Two bits are the uncertainty of a choice among four equally likely tokens."""
 
 
 def _summary(reading: Reading) -> str:
@@ -165,12 +165,12 @@ def _curves(reading: Reading) -> str:
 def _choices(reading: Reading) -> str:
     places = zip(itertools.count(reading.first), reading.shown, reading.expected, strict=False)
     known = [(place, token, found) for place, token, found in places if found is not None]
-    return f"<h2 id=choices>What could have stood there</h2><p>{_CHOICES}</p>{prediction.choices(known, reading.names)}"
+    return f"<h2 id=choices>What else could come here</h2><p>{_CHOICES}</p>{prediction.choices(known, reading.names)}"
 
 
-_CHOICES = """For each position: the token that stands there with its probability and rank (rank 1 is the most likely \
-one), and the five tokens that the model held most likely. The token of the text has a ✓ among them. A dot · is a \
-space, ↵ a line break, \\x.. a byte that is only a part of a character."""
+_CHOICES = """For each position: the token in the text with its probability and rank (rank 1 is the most likely \
+token), and the five tokens that the model considered most likely; a ✓ marks the token in the text among them. \
+A dot · is a space, ↵ a line break, \\x.. a byte that is only a part of a character."""
 
 
 def _lens(reading: Reading) -> str:
@@ -181,7 +181,7 @@ def _lens(reading: Reading) -> str:
 _LENS = """A model is a stack of layers, and each adds to what the layers before it have found out. Here the answer \
 is read off early: the most likely next token, had the model ended after that layer, and its probability (this is \
 called the logit lens). Each row is a token that the model has just read; the columns are its guesses for the token \
-after it. Bold is what the last layer says in the end. Early layers were never trained to answer, so their guesses \
+after it. Guesses in bold are those of the last layer. Early layers were never trained to answer, so their guesses \
 may make no sense."""
 
 
@@ -195,21 +195,21 @@ def _attention(reading: Reading) -> str:
 _ATTENTION = """In each layer, every token collects information from itself and the tokens before it. A layer has \
 several heads, each with its own habit. A map has a row for each token that reads and a column for each token that is \
 read; the stronger the colour, the more is taken from there. A row adds up to 100%. The part above the diagonal is \
-empty: no token sees a later one. Under each map stands what the head takes on average from the token itself, from \
-the one before it and from the first one. Numbers on the axes are positions, as in the tables above."""
+empty: no token sees a later one. Below each map is the share that the head takes on average from the token \
+itself, from the one before it and from the first one. Numbers on the axes are positions, as in the tables above."""
 
 
 def _heads(model: LanguageModel) -> str:
     atlas = head_atlas(model)
-    picture = f"<figure>{draw_atlas(atlas)}</figure>" if atlas else "<p>This model has no layer to measure that in.</p>"
+    picture = f"<figure>{draw_atlas(atlas)}</figure>" if atlas else "<p>This cannot be measured in this model.</p>"
     return f"<h2 id=heads>What each head looks for</h2><p>{_HEADS}</p>{picture}"
 
 
 _HEADS = """This does not depend on the text above. The model has read tokens that were drawn at random, and then the \
-same tokens once more. A bar shows where a head looked at the second time, on average: the whole bar is all of its \
+same tokens once more. A bar shows where a head looked the second time, on average: the whole bar is all of its \
 attention, and the uncoloured part goes to other places. A head that looks at what followed the same token before \
 can copy from the text. It often needs one in an earlier layer that looks at the token before. Many models give the \
-first token what they have no other use for."""
+first token the attention for which they have no other use."""
 
 _STYLE = """
 nav a { display: inline-block; margin: .5rem 1rem 0 0; } a { color: rgb(47 128 205); }

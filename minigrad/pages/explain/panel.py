@@ -75,7 +75,7 @@ def _pairs(panel: Pairs, tokens: Sequence[int], first: int, names: TokenNames) -
                 parts.append(f"<span>{text}</span>")
             place += 1
         count = int(np.count_nonzero(joined[first + 1 :]))
-        found = f"{count} of {len(tokens) - first} tokens join the one before them."
+        found = f"{count} of {len(tokens) - first} tokens are joined with the one before them."
         sections.append(f"<h3>{escape(layer)}</h3><p>{found}</p><p class=pairs>{''.join(parts)}</p>")
     return "".join(sections)
 

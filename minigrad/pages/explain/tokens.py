@@ -17,7 +17,7 @@ class TokenNames:
         self._used = set(tokenizer.ids)
 
     def running(self, token: int) -> str:
-        """Return a token as a part of running text: spaces stay spaces, and a line break is a sign."""
+        """Return a token as a part of running text: spaces stay spaces, and a line break becomes a symbol."""
         return escape(self._plain(token))
 
     def alone(self, token: int) -> str:

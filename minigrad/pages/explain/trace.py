@@ -1,6 +1,6 @@
 """A trace: what passed through the layers and operations of a model while it read one text.
 
-Nothing in a model is written for being looked at. An observer (`minigrad.autograd.observers`) stands beside it: it sees
+No part of a model is written to be looked at. An observer (`minigrad.autograd.observers`) stands beside it: it sees
 each layer's input and output, and the arrays of each operation.
 """
 

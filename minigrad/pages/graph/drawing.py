@@ -18,7 +18,7 @@ from minigrad.pages.graph.history import Box, history
 from minigrad.typing import Array
 
 _WIDTH, _HEIGHT = 176, 50  # of a box; the width is more if a text needs more
-_CHARACTER = 8  # is wide, on average
+_CHARACTER = 8  # the average width of a character
 _ACROSS, _DOWN = 20, 30  # between boxes
 _APART = 16  # between the curves that end at one box
 _MARGIN = 4
@@ -128,8 +128,8 @@ def _middles(
 def _curve(places: Sequence[tuple[float, float]], aside: float, attributes: str) -> str:
     """Return a curve from the lower edge of a box, past the rows between, to the upper edge of another; a dot ends it.
 
-    `places` are the middles of the upper edges. The curve begins and ends `aside` of the middle, so that two arguments
-    that are one value are two curves.
+    `places` are the middles of the upper edges. The curve begins and ends `aside` from the middle, so that two
+    arguments that are one value are two curves.
     """
     last = places[-1]
     path = f"M{places[0][0] + aside:g} {places[0][1] + _HEIGHT:g}"

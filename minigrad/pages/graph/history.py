@@ -1,4 +1,4 @@
-"""The history of a computation: every value in the order of computing, and every gradient in the order of arriving.
+"""The history of a computation: every value in the order of computation, and every gradient in the order of arrival.
 
 An observer notes what each operation was given, what it returned, and what its backward function passed on. The graph
 itself cannot tell afterwards: the backward pass frees it.

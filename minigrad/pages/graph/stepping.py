@@ -1,6 +1,6 @@
 """Step through a computation: a picture of its graph that fills with values, and then with gradients.
 
-It is a piece of a web page: the picture, and beside it a list that tells every step in words. Without scripts both are
+It is a piece of a web page: the picture, and beside it a list that puts every step into words. Without scripts both are
 complete. A short script adds a slider, which shows the picture as it is after each step.
 """
 
@@ -32,7 +32,7 @@ def step_through(function: Callable[..., Tensor], **inputs: ArrayLike) -> str:
     told = [
         f"Given: {_listed(_equation(box) for box in boxes if not box.number)}.",
         *_values_told(boxes),
-        f"The way back begins at {_name(boxes[-1])}, whose gradient is 1.",
+        f"The backward pass begins at {_name(boxes[-1])}, whose gradient is 1.",
         *_gradients_told(boxes),
     ]
 
@@ -126,7 +126,7 @@ _STYLE = """<style>
 </style>"""
 
 # The list is also the script's source: what it says of a step is what a screen reader says of the slider there. After
-# the last step comes the first one again.
+# the last step, the slider returns to the first one.
 _SCRIPT = """<script>
 for (const graph of document.querySelectorAll(".graph-steps:not([data-ready])")) {
   const [back, slider, forward] = graph.querySelectorAll("button, input");

@@ -66,20 +66,20 @@ _MODES = """<div class=row role=radiogroup aria-label="What the page is for"><la
 id=as-text checked> Text</label><label><input type=radio name=mode id=as-chat> Conversation</label></div>"""
 
 _BODY = """<h1>{title}</h1><p>{facts}</p>
-<noscript>The model runs as a script: allow scripts to use this page.</noscript>
+<noscript>This page runs the model as a script, so it needs scripts to be enabled.</noscript>
 {modes}<main><div><section id=writing aria-label="Text">
 {editor}<div class=row role=radiogroup aria-label="What the colours show"><span>Colours:</span><label><input \
 type=radio name=colours id=by-surprise checked> surprise</label><label><input type=radio name=colours id=by-head> what \
 a head reads</label></div></section>{chat}
 <p id=status class="soft status" role=status></p>
-<p id=help class=soft>Edit the text anywhere. Ctrl + Enter writes on, Escape stops. The list shows the rivals of \
-the token at the cursor: click one to take another branch. The stronger its colour, the less the model expected a \
-token.</p></div>
+<p id=help class=soft>Edit the text anywhere. Ctrl + Enter continues it, Escape stops. The list shows the \
+alternatives to the token at the cursor: click one to take another branch. The stronger the colour of a token, the \
+less the model expected it.</p></div>
 <div><h2 id=here>What may come next</h2><ol id=rivals class=rivals tabindex=-1 aria-labelledby=here></ol>
 <p class=soft>Blue: the probability with these settings. Grey: the probability that the model itself gives.</p>
 {settings}
 <h2>What each layer would have said</h2><table id=layers></table>
-<p id=no-layers class=soft hidden>The registers of this model do not show it here.</p>
+<p id=no-layers class=soft hidden>This model does not show its layers here.</p>
 <section id=pointing><h2>Which tokens a head reads</h2>
 <p class=soft>Choose a head (layer.head), then point at a token of the text.</p>
 <div id=heads></div><p id=reads class="soft name" role=status></p></section></div></main>

@@ -52,9 +52,9 @@ def _slider(name: str, shown: str, label: str, value: float, least: float, most:
 
 
 _EDITOR = """<div id=editor{n} class=editor><div id=paper{n} class=paper aria-hidden=true></div><textarea id=text{n} \
-class=text spellcheck=false autocomplete=off autocapitalize=off aria-label="The text: write, and let the model write \
-on" aria-describedby=help></textarea></div>
-<div class="row actions"><button id=write{n} class=strong type=button>Write on</button><button id=undo{n} \
+class=text spellcheck=false autocomplete=off autocapitalize=off aria-label="The text: write, and let the model \
+continue" aria-describedby=help></textarea></div>
+<div class="row actions"><button id=write{n} class=strong type=button>Continue</button><button id=undo{n} \
 type=button disabled>Undo</button><button id=new{n} type=button>New text</button></div>
 """
 

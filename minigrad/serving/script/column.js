@@ -271,7 +271,7 @@ class Column {
 
   showWriting(isWriting) {
     this.isWriting = isWriting;
-    this.part("write").textContent = isWriting ? "Stop" : this.place === null ? "Write on" : "Write from here";
+    this.part("write").textContent = isWriting ? "Stop" : this.place === null ? "Continue" : "Continue from here";
     this.part("send").textContent = isWriting ? "Stop" : "Send";
     this.part("messages").setAttribute("aria-busy", isWriting); // a screen reader waits for the whole answer
   }

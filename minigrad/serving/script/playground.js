@@ -14,7 +14,7 @@ class Playground {
     addEventListener("hashchange", () => $("columns").hidden || this.restore());
     this.showColumns();
     if ($("lock").hidden) this.open();
-    else this.say("This server wants its API key.");
+    else this.say("This server requires an API key.");
   }
 
   get isTwo() {

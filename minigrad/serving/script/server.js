@@ -60,7 +60,7 @@ class Server {
         yield event;
       }
     }
-    throw new Error("The server broke off.");
+    throw new Error("The connection to the server was lost.");
   }
 
   // Yield the parts of a text: its new characters and tokens, and at the end the reason.

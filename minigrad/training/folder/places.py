@@ -83,7 +83,7 @@ def newest(root: Path, family: str | None = None) -> Path:
 
 
 def unused_folder(name: str) -> Path:
-    """Return a folder in `RUNS` for a new run: `name`, or if it is in use name-2 and so on, above all in use."""
+    """Return a folder in `RUNS` for a new run: `name`, or, if it is in use, name-N with an N above all in use."""
     pattern = re.compile(rf"{re.escape(name)}(?:-(\d+))?")
     names = (entry.name for entry in RUNS.iterdir()) if RUNS.is_dir() else ()
     found = [match for match in map(pattern.fullmatch, names) if match and _is_in_use(RUNS / match[0])]

@@ -45,9 +45,9 @@ class Record:
     versions: dict[str, str] = field(default_factory=dict)
     threads: int = 0
     hardware: str = ""
-    arithmetic: str = ""  # what multiplied when the run began: "auto" means another thing on another machine
+    arithmetic: str = ""  # what multiplied when the run began: "auto" can mean something else on another machine
     started: str = ""
-    processes: int = 1  # that train together, lately
+    processes: int = 1  # that trained together most recently
     stages: list[int] = field(default_factory=list)  # steps at which the run had ended before it was extended
     decays: list[str] = field(default_factory=list)  # the courses of the decay before these ends, where unusual
     result: dict[str, Any] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Record:
         self.chosen |= {name: value for name, value in values if value != self.settings.get(name)}
 
     def difference_in_arithmetic(self) -> str:
-        """Return a sentence if the products of this process have other last bits than those of the run, else ""."""
+        """Return a sentence if products here differ in their last bits from those of the run, otherwise ""."""
         from minigrad.kernels.gemm.backend import describe_arithmetic
 
         now = describe_arithmetic()

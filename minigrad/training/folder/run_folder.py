@@ -60,7 +60,7 @@ def check_beginnings(settings: TrainConfig, test: Iterable[str]) -> None:
     found, folders, seen = of_test(test), [settings.init, settings.teacher] if settings.test else [], set[Path]()
     while folders:
         folder = folders.pop()
-        # A folder that was renamed may bear the name of its own beginning.
+        # A renamed folder may have the name of the run that it began from, and so name itself.
         if folder is not None and (Path(folder) / FILE).is_file() and (path := Path(folder).resolve()) not in seen:
             seen.add(path)
             record = Record.read(Path(folder))
@@ -73,7 +73,7 @@ def check_beginnings(settings: TrainConfig, test: Iterable[str]) -> None:
 
 
 def of_test(documents: Iterable[str]) -> str:
-    """Return a hash of test documents, for which they need not be tokens; "" where there are none."""
+    """Return a hash of test documents, which need not be encoded for it; "" where there are none."""
     documents = tuple(documents)
     return digest_of(documents) if documents else ""
 
@@ -162,7 +162,7 @@ class RunFolder:
         self.write()
 
     def check_text(self, found: Mapping[str, str]) -> None:
-        """Raise InputError if the run would continue with other data than it began with; `found`: `fingerprints`."""
+        """Raise InputError if the run would not continue with the data that it began with; `found`: `fingerprints`."""
         if changed := difference(self.record, found):
             raise InputError(
                 f"{changed} is not the one that {self.path} began with, so the "

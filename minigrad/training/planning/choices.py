@@ -1,4 +1,4 @@
-"""The settings that a run was not given: its learning rate, how often it evaluates, and so on; `dial` has its size."""
+"""The settings that a run was not given: its learning rate, its evaluations, and so on; `dial` chooses its size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minigrad.training.settings import OptimisationSettings, RunSettings, TrainC
 from minigrad.typing import Tokenizer
 
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
-"""The context of a laptop run, and the tokens of a step, unless they are given; the scaling law was measured so."""
+"""The context of a laptop run, and the tokens of a step, unless given; the scaling law was measured with these."""
 
 TAUGHT_LEARNING_RATE = {"sft": 1 / 2, "dpo": 1 / 20} | dict.fromkeys(("reinforce", "best-of-n", "grpo"), 1 / 10)
 """The peak learning rate of an objective, relative to that of pre-training (benchmarks/teaching.py measures them)."""
@@ -135,8 +135,9 @@ def choose_shape(settings: RunSettings, model: LanguageModel, tokenizer: Tokeniz
 def _dropout(model: LanguageModel, tokens: int, text_tokens: float) -> float:
     """Return the dropout of a model that reads `tokens` tokens of a text with `text_tokens` different tokens.
 
-    A text is learned by heart by many parameters for each different token, and by many passes: so dropout grows with
-    the product of both, as its root. New text needs none. Fitted to pairs of runs (docs/results.md, "Dropout").
+    A model learns a text by heart if it has many parameters for each different token, and reads it many times: so
+    dropout grows as the square root of the product of both. New text needs none. Fitted to pairs of runs
+    (docs/results.md, "Dropout").
     """
     different = max(text_tokens, 1)
     by_heart = model.num_parameters() / different * tokens / different
@@ -144,7 +145,7 @@ def _dropout(model: LanguageModel, tokens: int, text_tokens: float) -> float:
 
 
 def _learning_rate(model: LanguageModel, objective: str, optimizer: str, adapts: bool) -> float:
-    """Return a peak learning rate for a model's width: half the rate for twice the width, and less to be taught.
+    """Return a peak learning rate for a model's width: half the rate for twice the width, and less for teaching.
 
     Adapters, which begin at a product of 0 and change a matrix in few directions, take a larger one.
     A wider layer sums more terms, so the same update of each weight changes its output more (Yang et al. 2022,

@@ -30,8 +30,8 @@ from minigrad.training.settings import RunSettings
 # per layer and channel, in elements of SwiGLU; fitted to benchmarks/train_step.py on AMX.
 _OVERHEAD = 90
 _EACH_LAYER = 45  # channels: a layer takes as long as if it were wider by this much
-_SHARED = 1.5  # as many times where threads share every product, and wait for each other
-_EXPERTS_OVERHEAD = 1.6  # as many times with experts, whose products have fewer rows; fitted to 8 experts on nano
+_SHARED = 1.5  # times as long where threads share every product, and wait for each other
+_EXPERTS_OVERHEAD = 1.6  # times as long with experts, whose products have fewer rows; fitted to 8 experts on nano
 _UPDATE = 1.5  # Muon's small products take this many times as long as large products of equal FLOPs
 
 
@@ -64,7 +64,7 @@ def flops_per_token(model: LanguageModel, context: float) -> float:
     """Return the FLOPs of one training step per token, forward and backward.
 
     A multiply-add of the forward pass is two FLOPs, and the backward pass takes twice as many: each product has two
-    factors, and each of them gets a gradient, but a frozen matrix.
+    factors, and each of them gets a gradient, except a frozen matrix.
     """
     head = model.head()
     tables = {id(each.weight) for _, each in model.named_modules() if isinstance(each, Embedding)} - {id(head)}
@@ -117,7 +117,7 @@ class Memory:
 
     @property
     def total(self) -> int:
-        """Everything together."""
+        """The total."""
         return self.state + self.activations + self.program + self.snapshot
 
     def with_optimizer(self, more: int, snapshot: int) -> Memory:

@@ -1,4 +1,4 @@
-"""The dial: which size is the best for a time, on a machine of a known speed, for a text of a known length."""
+"""The dial: which size is best for a given time, on a machine of a known speed, for a text of a known length."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ eq. 5):
     D' = U + U R (1 - e^(-(D / U - 1) / R)) for D > U, and D' = D before.
 
 `CURVES` are the measurements, `LAW` is the fit to them (by `fit`), `WITHOUT` are the fits without one of the curves.
-The spread of their predictions says how far the measured runs leave the law open, not how far it is wrong elsewhere.
+The spread of their predictions shows how uncertain the measured runs leave the law, not how wrong it is elsewhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from minigrad.typing import Array
 
 
 class Point(NamedTuple):
-    """A measured run: its size, its length, and bits per byte of validation text in the end."""
+    """A measured run: its size, its length, and bits per byte of validation text at the end."""
 
     parameters: int  # of the matrices within the layers
     tokens: int

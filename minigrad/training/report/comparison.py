@@ -44,7 +44,7 @@ def read_runs(folders: Sequence[str]) -> list[ComparedRun]:
     if len(folders) > len(COLOURS):
         raise InputError(f"{len(folders)} runs are too many to tell apart; give at most {len(COLOURS)}")
     if len({Path(folder).resolve() for folder in folders}) < len(folders):
-        raise InputError("a run stands there twice; give each once")
+        raise InputError("a run is given twice; give each once")
     runs = []
     for folder, name in zip(folders, names(folders), strict=True):
         record, records = Record.read(Path(folder)), metrics.read(folder)
@@ -105,7 +105,7 @@ def _results(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
 
 
 def _warnings(runs: Sequence[ComparedRun]) -> list[str]:
-    """Return paragraphs on why figures of the runs do not compare, if they do not."""
+    """Return paragraphs on why figures of the runs are not comparable, if they are not."""
     found = []
     if len({run.record.validation_text or run.record.text_name for run in runs}) > 1:
         # The hash is of the tokens, so another tokenizer on the same text looks like another text.

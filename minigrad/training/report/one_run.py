@@ -29,7 +29,7 @@ _COPYING_EXPLAINED = (
 )
 _VALIDATION_EXPLAINED = (
     "Validation: the last point is the loss on all of the validation text, and those before it are on a part of a long "
-    "one, which may be easier or harder than the whole: a bend at the end need not be one of the model."
+    "one, which may be easier or harder than the whole: a bend at the end need not come from the model."
 )
 
 
@@ -45,7 +45,7 @@ def write_report(
 ) -> Path:
     """Write report.html into the run folder `run` from its record and its metrics.jsonl, and return its path.
 
-    `seconds` are those of the whole run, `memory` is its peak in bytes, 0 where it is unknown; `sections` of HTML stand
+    `seconds` are those of the whole run, `memory` is its peak in bytes, 0 where it is unknown; `sections` of HTML go
     below the charts. Raises RunError if the file cannot be written.
     """
     records, result, title = metrics.read(run), record.result, f"{record.family} {record.size}"

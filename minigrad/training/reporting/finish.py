@@ -29,7 +29,7 @@ from minigrad.training.validation import evaluate, score_of_test
 
 
 def finish(run: Run) -> TrainResult | None:
-    """Compare with xz, write the report, and print the result and how to repeat it; None but in the first process."""
+    """Compare with xz, write the report, and print the result and how to repeat it; None in the other processes."""
     score, tested = run.score or evaluate(run, everything=True), score_of_test(run)
     test = {"test_loss": tested.loss, "test_bits_per_byte": tested.bits_per_byte} if tested else {}
     with run.evaluating():

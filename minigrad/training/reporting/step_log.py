@@ -99,7 +99,7 @@ class Progress:
 
 
 def _row(values: dict[str, str]) -> str:
-    """Return a line of the table; the first column stands at the left, the others at the right."""
+    """Return a line of the table; the first column is aligned left, the others right."""
     first, *others = _COLUMNS.items()
     return f"{values[first[0]]:<{first[1]}}" + "".join(f"{values[name]:>{width}}" for name, width in others)
 

@@ -42,7 +42,7 @@ def more_tokens(row: dict[str, Any]) -> None:
         (lambda row: row.update(validation_text="w"), "judged on more than one validation text"),
         (lambda row: row.update(arithmetic="BLAS"), r"computed with more than one arithmetic \(BLAS; own\)"),
         (shorter, "judged on different documents"),
-        (more_tokens, "documents have other numbers of tokens"),
+        (more_tokens, "documents differ in their numbers of tokens"),
     ],
 )
 def test_what_is_wrong_with_one_run_is_said(tmp_path: Path, spoil: Wrong, said: str) -> None:

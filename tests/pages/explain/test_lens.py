@@ -62,7 +62,7 @@ def test_the_final_answer_is_bold_wherever_a_layer_gives_it(tok):
     a, b, c = tok.encode("abc")
     lens = Lens(np.array([[a, a], [b, a], [b, c]]), np.array([[0.125, 0.5], [0.25, 0.75], [1.0, 0.004]]))
     table = lens_table(lens, [c, c], 40, TokenNames(tok))
-    assert re.findall(r"<th scope=col>([^<]+)", table) == ["having read", "before all", "layer 1", "layer 2"]
+    assert re.findall(r"<th scope=col>([^<]+)", table) == ["having read", "embedding", "layer 1", "layer 2"]
     cells = re.findall(r'<td style="--p:([\d.]+)">(.*?)<small>(.*?)</small>', table)
     assert cells == [
         ("0.12", "a", "12%"), ("0.25", "<b>b</b>", "25%"), ("1.00", "<b>b</b>", "100%"),

@@ -93,7 +93,7 @@ def test_the_shortest_texts(model, tok, text, length):
     Checker(page)
     assert page.count("<small>read first</small>") == 1
     assert ("on average" in page.split("Which token reads which")[0]) == (length > 1)
-    assert "The beginning, as it was given" in page
+    assert ">The prompt<" in page
     assert "What the model wrote" not in page
 
 
@@ -103,7 +103,7 @@ def test_a_text_longer_than_the_context_is_read_from_its_newest_part(small, tok,
     page = explain(model, tok, long, written=10)
     assert "64 tokens; the model wrote 64" in page
     assert "The text is longer: its first 36 tokens are not shown." in page
-    assert "The beginning, as it was given" not in page
+    assert ">The prompt<" not in page
     ribbons = [re.findall(r"<p class=ribbon>(.*?)</p>", each) for each in (page, explain(model, tok, long[-64:]))]
     assert ribbons[0] == ribbons[1]
 

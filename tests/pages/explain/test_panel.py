@@ -24,7 +24,7 @@ def test_joined_tokens_stand_in_one_box_with_their_similarity(tok):
     text = show_panel(panel, "name", tok.encode("abcdef"), 0, TokenNames(tok))
     assert re.findall(r"<b>(.)<i>\+</i>(.)<small>(.*?)</small></b>", text) == [("a", "b", "0.95"), ("d", "e", "0.93")]
     assert re.findall(r"<span>(.)</span>", text) == ["c", "f"]
-    assert "2 of 6 tokens join the one before them." in text
+    assert "2 of 6 tokens are joined with the one before them." in text
 
 
 def test_a_pair_whose_first_token_is_not_shown_loses_its_box(tok):

@@ -68,7 +68,7 @@ def test_every_step_is_told_in_words() -> None:
         "multiply₁ takes w = 0.5 and x = 2. Its value is 1.",
         "tanh₂ takes multiply₁ = 1. Its value is 0.7616.",
         "add₃ takes tanh₂ = 0.7616 and multiply₁ = 1. Its value is 1.762.",
-        "The way back begins at add₃, whose gradient is 1.",
+        "The backward pass begins at add₃, whose gradient is 1.",
         "add₃ passes on 1 to tanh₂ and 1 to multiply₁.",
         "tanh₂ passes on 0.42 to multiply₁ (together 1.42).",
         "multiply₁ passes on 2.84 to w and 0.71 to x.",

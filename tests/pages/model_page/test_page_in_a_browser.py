@@ -116,10 +116,10 @@ def test_it_writes_what_python_writes_and_can_be_written_on(page: Browser, loade
 
 def test_it_writes_on_from_the_cursor(page: Browser, loaded: Any) -> None:
     click(page, "#write")
-    assert texts(page, "#write") == ["Write on"]
+    assert texts(page, "#write") == ["Continue"]
     before = text_of(page)
     caret(page, 7)
-    until(page, "document.getElementById('write').textContent === 'Write from here'")
+    until(page, "document.getElementById('write').textContent === 'Continue from here'")
     click(page, "#write")
     assert text_of(page) == by_python(loaded, PROMPT[:7], 30) != before
     click(page, "#undo")

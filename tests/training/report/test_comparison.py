@@ -103,7 +103,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path):
     folder = write_run(tmp_path / "a")
     for folders, message in {
         (folder,): "a comparison needs two runs or more",
-        (folder, folder): "a run stands there twice",
+        (folder, folder): "a run is given twice",
         tuple(f"{folder}{number}" for number in range(9)): "9 runs are too many to tell apart; give at most 8",
         (folder, str(tmp_path)): "is not a run folder of train.py",
     }.items():

@@ -203,7 +203,7 @@ class View {
   }
 
   showButtons() {
-    $("write").textContent = this.left ? "Stop" : this.place === null ? "Write on" : "Write from here";
+    $("write").textContent = this.left ? "Stop" : this.place === null ? "Continue" : "Continue from here";
     $("undo").disabled = !this.undone.length;
   }
 
@@ -257,7 +257,7 @@ class View {
     const shown = order.slice(0, SHOWN);
     if (chosen !== null && !shown.includes(chosen)) shown.push(chosen);
     for (const id of shown) {
-      const numbers = `${percent(drawn[id])} drawn, ${percent(chances[id])} by the model`;
+      const numbers = `${percent(drawn[id])} with these settings, ${percent(chances[id])} by the model itself`;
       const share = drawn[id] ? percent(drawn[id]) : "cut", isChosen = id === chosen;
       const button = rivalButton(this.nameOf(id), { share, numbers, isChosen }, () => this.take(id));
       button.style.setProperty("--drawn", drawn[id]);
@@ -275,7 +275,7 @@ class View {
     const answers = found?.layers.map((logits) => [softmax(logits), mostLikely(logits, this.allowed)]) ?? [];
     $("no-layers").hidden = answers.length > 0;
     answers.forEach(([chances, best], layer) => {
-      const title = layer ? `layer ${layer}` : "before all", isFinal = best === answers.at(-1)[1];
+      const title = layer ? `layer ${layer}` : "embedding", isFinal = best === answers.at(-1)[1];
       const row = element("tr", {}, element("th", { scope: "row" }, title));
       const name = element(isFinal ? "b" : "span", {}, this.nameOf(best));
       row.append(element("td", { class: "name" }, name), element("td", { class: "share" }, percent(chances[best])));
