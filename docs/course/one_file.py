@@ -28,7 +28,7 @@ VOCABULARY = 128  # a token is one ASCII character
 
 def read_text(folder):
     """Return the docstrings of all modules in a folder as token ids, and those of every tenth module apart."""
-    parts = [], []
+    parts = [], []  # True counts as 1: every tenth module goes into the second list
     for number, path in enumerate(sorted(Path(folder).glob("*.py"))):
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
@@ -45,7 +45,8 @@ def draw_batch(text, count, rng):
 
 
 # The parts of the model. Each function returns its result y and a function backward, which takes dy, the derivative of
-# the loss by every element of y, and returns the derivatives of the loss by the arguments: one step of the chain rule.
+# the loss with respect to every element of y, and returns the derivatives with respect to the arguments: one
+# application of the chain rule.
 
 
 def linear(x, w):
@@ -64,7 +65,7 @@ def norm(x):
     y = x / r
 
     def backward(dy):
-        return (dy - y * (dy * y).mean(-1, keepdims=True)) / r  # the length of a row no longer matters
+        return (dy - y * (dy * y).mean(-1, keepdims=True)) / r  # y does not depend on the length of x
 
     return y, backward
 
@@ -77,14 +78,15 @@ def relu(x):
 def attention(q, k, v):
     """Let every position collect values from itself and the positions before it.
 
-    Position t weighs each earlier position u by how well its query q_t fits the key k_u, and by how near it is: by the
-    softmax of q_t k_u minus a penalty for the distance. The first head has a large penalty, the last hardly any.
+    The weight of position u for position t is large if the query q_t fits the key k_u and u is near: it is the softmax
+    of q_t k_u / sqrt(size) minus a penalty that grows with the distance. The first head has a large penalty, the last
+    hardly any.
     """
     shape, size = q.shape, q.shape[-1] // HEADS
     q, k, v = (a.reshape(*shape[:2], HEADS, size).swapaxes(1, 2) for a in (q, k, v))  # (B, H, T, size)
     distance = np.subtract.outer(np.arange(shape[1]), np.arange(shape[1]))  # (T, T): t - u
-    slopes = 2 * 4.0 ** -np.arange(HEADS)[:, None, None]  # 2, 0.5, 0.125, 0.03125
-    penalty = np.where(distance < 0, np.inf, slopes * distance).astype(q.dtype)  # (H, T, T): nothing from the future
+    steepness = 2 * 4.0 ** -np.arange(HEADS)[:, None, None]  # 2, 0.5, 0.125, 0.03125
+    penalty = np.where(distance < 0, np.inf, steepness * distance).astype(q.dtype)  # (H, T, T): nothing from the future
     scores = q @ k.swapaxes(-1, -2) / size**0.5 - penalty  # (B, H, T, T)
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     weights /= weights.sum(-1, keepdims=True)
@@ -113,7 +115,11 @@ def cross_entropy(logits, targets):
 
 
 def new_parameters(rng):
-    """Draw small random numbers; what writes into the stream begins at zero, so that each block begins as nothing."""
+    """Draw small random numbers.
+
+    The matrices whose results are added to x begin at zero, so at first each block changes nothing; so does `head`, the
+    last matrix, which gives the logits (it is not an attention head), so at first all tokens are equally probable.
+    """
     shapes = {"token": (VOCABULARY, WIDTH), "head": (WIDTH, VOCABULARY)}
     for layer in range(LAYERS):
         shapes |= {f"{name}{layer}": (WIDTH, WIDTH) for name in ("query", "key", "value", "mixed")}
@@ -185,13 +191,13 @@ def gpt(tokens, p):
 
 def adamw(p, gradients, state, step):
     """Change every parameter by about the learning rate, against its gradient's smoothed direction."""
-    rate = RATE * min(1, (step + 1) / 50, 1.1 - step / STEPS)  # rise for 50 steps, then fall to a tenth
+    rate = RATE * min(1, (step + 1) / 50, 1.1 - step / STEPS)  # rise for 50 steps, stay, then fall to a tenth
     for name, g in gradients.items():
         m, v = state.setdefault(name, (np.zeros_like(g), np.zeros_like(g)))
-        m += 0.1 * (g - m)  # the mean of the last ten gradients or so
-        v += 0.05 * (g * g - v)  # and of their squares
-        m_hat, v_hat = m / (1 - 0.9 ** (step + 1)), v / (1 - 0.95 ** (step + 1))
-        p[name] -= rate * (m_hat / (np.sqrt(v_hat) + 1e-8) + 0.1 * p[name])
+        m += 0.1 * (g - m)  # roughly the mean of the last ten gradients
+        v += 0.05 * (g * g - v)  # roughly the mean of the last twenty squared gradients
+        m_hat, v_hat = m / (1 - 0.9 ** (step + 1)), v / (1 - 0.95 ** (step + 1))  # corrects for their start at zero
+        p[name] -= rate * (m_hat / (np.sqrt(v_hat) + 1e-8) + 0.1 * p[name])  # 0.1 p keeps parameters small
 
 
 def write(p, prompt, count, rng, temperature=0.7):

@@ -7,7 +7,7 @@ _count = itertools.count()
 
 
 class Value:
-    """A number, and for each value it was computed from, the derivative of this number by that value.
+    """A number, and its derivative with respect to each value that it was computed from.
 
     Such a derivative is called a slope here: the number that the chain rule multiplies by.
     """
@@ -15,7 +15,7 @@ class Value:
     def __init__(self, data, slopes=()):
         self.data = data
         self.slopes = slopes  # pairs (value it was computed from, slope)
-        self.gradient = 0.0  # the derivative of the final result by this number; backward() adds to it
+        self.gradient = 0.0  # the derivative of the final result with respect to this number
         self.order = next(_count)  # a value is always younger than those it was computed from
 
     def __add__(self, other):
@@ -44,7 +44,7 @@ class Value:
         return self * as_value(other) ** -1
 
     def backward(self):
-        """Add to the gradient of every value that this one was computed from the derivative of this one by it."""
+        """Add the derivative of this value, with respect to each value that it came from, to that value's gradient."""
         found, waiting = {self}, [self]
         while waiting:
             for value, _ in waiting.pop().slopes:
