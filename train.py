@@ -152,7 +152,7 @@ def accumulate_gradients(run: Run, batch: Batch) -> float:
 
 def forward_backward(model: LanguageModel, batch: Batch, weight: Array) -> float:
     """Add the gradient of the mean loss, times `weight`, for every parameter; return it without `added_loss`."""
-    from minigrad.nn.loss_pass import objective_of
+    from minigrad.ops.distillation import objective_of
 
     objective = objective_of(batch.teaching)
     loss = model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights, objective=objective)

@@ -37,7 +37,7 @@ from minigrad.optim import decay_start
 from minigrad.system.locks import FolderLock
 from minigrad.training.budget import Budget
 from minigrad.training.keeping import save
-from minigrad.training.planning.dial import parameters_in_layers
+from minigrad.training.optimizers import parameters_in_layers
 from minigrad.training.planning.scaling import Law, Point, bounds, fit, residual_error, without_each
 from minigrad.training.preparation import prepare
 from minigrad.training.run import Run

@@ -34,7 +34,7 @@ def measure(size: str, precision: str, optimizer: str, steps: int = 7) -> dict[s
     from minigrad.kernels.gemm import backend
     from minigrad.random import generator
     from minigrad.system import forks, hardware
-    from minigrad.training.optimizers import flops_per_token, matrices_of
+    from minigrad.training.optimizers import matrices_of, update_flops_per_token
     from minigrad.training.parallel import copies_pay, num_replicas
     from minigrad.training.planning import costs
     from minigrad.training.workers import fastest
@@ -65,7 +65,7 @@ def measure(size: str, precision: str, optimizer: str, steps: int = 7) -> dict[s
         "optimizer": optimizer,
         "tokens_per_second": speed,
         "expected": costs.tokens_per_second(
-            model, context, rates, flops_per_token(optimizer, model, batch_size * context), replicas
+            model, context, rates, update_flops_per_token(optimizer, model, batch_size * context), replicas
         ),
         "matmul_share": speed * costs.flops_per_token(model, context) / rates.products,
         "gflops": rates.products / 1e9,

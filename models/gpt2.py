@@ -118,7 +118,7 @@ class GPT2(LanguageModel):
 
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
         """Remove the prefix ``transformer.`` from the names, and the causal masks that old files contain."""
-        named = {name.removeprefix("transformer."): array for name, array in weights.items()}
+        named = {name.removeprefix(self.published_prefix): array for name, array in weights.items()}
         return {name: each for name, each in named.items() if not name.endswith((".attn.bias", ".attn.masked_bias"))}
 
 

@@ -22,12 +22,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
-
-Array = NDArray[Any]
+from minigrad.typing import Array
 
 WIDTHS = ("width", "num_heads", "num_kv_heads", "feed_forward")
 """The fields of a config that growing makes larger."""

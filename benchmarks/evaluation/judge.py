@@ -23,6 +23,7 @@ from minigrad.data.tokens.token_files import TokenFile
 from minigrad.errors import InputError
 from minigrad.evaluate.measures import token_losses
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.module import in_evaluation
 from minigrad.random import generator
 from minigrad.training.run import Finding, Guest, Run
 from minigrad.typing import Array
@@ -145,8 +146,6 @@ def copying(model: LanguageModel, sequences: int = 32) -> float:
     half = min(64, model.config.context_length // 2)
     draw = generator(0, "copying").integers(model.config.vocab_size, size=(sequences, half))
     ids = np.concatenate([draw, draw], axis=1)
-    was_training = model.training
-    model.eval()
-    losses = model.losses(ids[:, :-1], ids[:, 1:]).data
-    model.train(was_training)
+    with in_evaluation(model):
+        losses = model.losses(ids[:, :-1], ids[:, 1:]).data
     return float(losses[:, half:].mean())

@@ -29,6 +29,7 @@ from minigrad.cli.parser import Parser
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.options import REQUIRED, option, validate
+from minigrad.system.files import reason
 from minigrad.system.locks import FolderLock
 from minigrad.system.terminal import prepare_output, say
 
@@ -190,7 +191,7 @@ def made(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"--out {folder} cannot be made: {error.strerror}; choose another") from None
+        raise InputError(f"--out {folder} cannot be made: {reason(error)}; choose another") from None
     return folder
 
 

@@ -29,6 +29,7 @@ from minigrad.formats.typed import read_dataclass
 from minigrad.formats.weights import check_weights
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import option, shown
+from minigrad.system.files import reason
 from minigrad.typing import Array
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -141,7 +142,7 @@ def save(
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RunError(f"cannot make the folder {path}: {error.strerror}") from error
+        raise RunError(f"cannot make the folder {path}: {reason(error)}") from error
     write_json(path / CONFIG, config)
     arrays = dict(weights or trained(model))
     for name, table in tables.items():  # PEFT stores the rows themselves, under the name of a difference

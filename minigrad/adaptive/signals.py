@@ -25,6 +25,7 @@ from minigrad.autograd.observers import Observer, Result
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
+from minigrad.nn.module import in_evaluation
 from minigrad.ops.attention import relative_entropy
 from minigrad.typing import Array
 
@@ -65,13 +66,9 @@ def measure(model: LanguageModel, tokens: Array, targets: Array, layout: Layout,
     rows = np.repeat(starts, lengths) + whole.positions
     is_second = whole.positions >= np.repeat(hidden, lengths)
     wanted = targets[rows[is_second]]
-    training = model.training
-    model.eval()
-    try:
+    with in_evaluation(model):
         full = _predictions(model, tokens[rows], whole, is_second, wanted)
         near = _predictions(model, tokens[rows[is_second]], half, np.full(len(wanted), True), wanted)
-    finally:
-        model.train(training)
     need = (_gain(full.loss, near.loss) + _gain(full.entropy, near.entropy)) / 2
     perplexity = math.exp(min(full.loss, 700.0))
     gain = full.diversity - near.diversity

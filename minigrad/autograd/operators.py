@@ -110,12 +110,11 @@ class Operators:
         Raises InputError if such a function would lose a gradient, or would write into a tensor.
         """
         if method == "__call__" and not options:
-            if ufunc.__name__ == "power" and not isinstance(inputs[0], Operators):
-                return inputs[1].__rpow__(inputs[0])
+            if ufunc.__name__ == "power":
+                base, exponent = inputs
+                return base**exponent if isinstance(base, Operators) else exponent.__rpow__(base)
             if ufunc.__name__ in _COMPARISONS:
                 return self.wrap(np.asarray(ufunc(*map(unwrap, inputs))))
-            if ufunc.__name__ == "power":
-                return inputs[0] ** inputs[1]
             if ufunc.__name__ in OPS:  # operations have the names of the NumPy functions
                 return OPS[ufunc.__name__](*inputs)
         loses = any(tensor.requires_grad for tensor in _tensors_in(inputs))
@@ -138,13 +137,12 @@ class Operators:
             return OPS[name](*inputs[0], **dict(zip(("axis",), inputs[1:], strict=False)), **options)
         if name == "where" and len(inputs) == 3:
             return OPS["where"](*inputs)
-        if any(tensor.requires_grad for tensor in _tensors_in((inputs, options))):
-            result = function(*_without_tensors(inputs), **_without_tensors(options))
-            parts = result if isinstance(result, (tuple, list)) else (result,)
-            if name not in _CONSTANT and any(part is None or np.asarray(part).dtype.kind in "fc" for part in parts):
-                raise _no_gradient(function.__name__)
-            return result
-        return function(*_without_tensors(inputs), **_without_tensors(options))
+        loses = name not in _CONSTANT and any(tensor.requires_grad for tensor in _tensors_in((inputs, options)))
+        result = function(*_without_tensors(inputs), **_without_tensors(options))
+        parts = result if isinstance(result, (tuple, list)) else (result,)
+        if loses and any(part is None or np.asarray(part).dtype.kind in "fc" for part in parts):
+            raise _no_gradient(function.__name__)
+        return result
 
     __add__, __radd__ = _binary("add")
     __sub__, __rsub__ = _binary("subtract")

@@ -59,7 +59,7 @@ def _sparse_attention(*arrays: Array, top_k: int, **options: Any) -> float:
 
 
 def _distillation(x: Array, weight: Array, *_: Array, teaching: Any) -> float:
-    """Count the logits of the student and both gradients, 1 product without a gradient; and the teacher's logits."""
+    """Count the logits of the student and both gradients, even where none is computed; and the teacher's logits."""
     return 6.0 * x.size * weight.shape[0] + 2.0 * teaching.rows.size * len(teaching.head)
 
 

@@ -58,9 +58,7 @@ class Tensor(Operators):
         # A tensor over the memory of another one shares its version, so that a change counts for both.
         version: Version = data.version if isinstance(data, Tensor) else Version()
         data = data.data if isinstance(data, Tensor) else data
-        if type(data) is np.ndarray and dtype is None:
-            array = data
-        elif dtype is None and not isinstance(data, (np.ndarray, np.generic)):
+        if dtype is None and not isinstance(data, (np.ndarray, np.generic)):
             array = from_python(data)
             array = array.astype(np.float32) if array.dtype == np.float64 else array
         else:

@@ -26,6 +26,7 @@ from minigrad.data.tokens.source import Spans
 from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.module import in_evaluation
 from minigrad.typing import Array
 
 
@@ -151,15 +152,11 @@ def evaluate(
 
 def predictions(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Array]]:
     """Yield each batch and the loss of each of its targets in nats (rows,), 0 where none counts, with dropout off."""
-    training = model.training
-    model.eval()
-    try:
+    with in_evaluation(model):
         for batch in batches:
             with no_grad():
                 losses = model.losses(batch.tokens, batch.targets, layout=batch.layout).data
             yield batch, losses
-    finally:
-        model.train(training)
 
 
 def completes_a_pair(batch: Batch) -> npt.NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from minigrad.errors import InputError
 from minigrad.finetuning.encoding import ChatForm
 from minigrad.finetuning.teaching import Reward, Student
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.loss_pass import objective_of
+from minigrad.ops.distillation import objective_of
 from minigrad.system.terminal import phase, say
 from minigrad.training.run import Finding
 from minigrad.training.settings import RunSettings

@@ -21,7 +21,7 @@ from minigrad.finetuning import objectives, teaching
 from minigrad.finetuning.conversations import Conversation, Message, json_objects, messages_in
 from minigrad.finetuning.encoding import ChatForm, encode_conversation
 from minigrad.finetuning.epochs import EpochSource
-from minigrad.finetuning.rollouts import Rollouts, log_probabilities
+from minigrad.finetuning.rollouts import Rollouts, answer_log_probabilities
 from minigrad.finetuning.teaching import Lessons, Student
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system.units import plural
@@ -108,7 +108,7 @@ class PreferenceLearning(EpochSource, Lessons):
         assert self.model is not None
         chosen = self.chosen(seed, step, batch_size)
         rollouts = _as_rollouts([self.pairs[number] for number in chosen])
-        now = log_probabilities(self.model, rollouts.batch(np.zeros(rollouts.offsets[-1])))
+        now = answer_log_probabilities(self.model, rollouts.batch(np.zeros(rollouts.offsets[-1])))
         reference = np.concatenate([self.reference[number] for number in chosen])
         dpo = functools.partial(objectives.dpo, offsets=rollouts.offsets, reference=reference, chosen=objectives.CHOSEN)
         return rollouts.batch(objectives.token_weights(dpo, now))
@@ -156,6 +156,6 @@ def _log_probs_of(model: LanguageModel, pairs: Sequence[Pair]) -> list[Array]:
     found: list[Array] = []
     for first in range(0, len(pairs), _TOGETHER):
         rollouts = _as_rollouts(pairs[first : first + _TOGETHER])
-        log_probs = log_probabilities(model, rollouts.batch(np.zeros(rollouts.offsets[-1])))
+        log_probs = answer_log_probabilities(model, rollouts.batch(np.zeros(rollouts.offsets[-1])))
         found += np.split(log_probs, rollouts.offsets[2:-1:2])
     return found

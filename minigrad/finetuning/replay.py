@@ -30,15 +30,15 @@ class Replay:
     """Any lessons, with text beside them: a share of the loss of each step, and about that share of its tokens.
 
     The loss of a step is ``1 - share`` times that of the lessons plus `share` times the mean over the text. `teacher`
-    is the frozen model whose probabilities of the text are to be kept; without one the text itself is learned.
+    is the frozen model whose probabilities of the text are to be kept.
     """
 
-    def __init__(self, lessons: Lessons, text: Source, context: int, share: float, teacher: LanguageModel | None):
-        self.lessons, self.text, self.context, self.share, self.teacher = lessons, text, context, share, teacher
+    def __init__(self, lessons: Lessons, text: Source, context: int, share: float, teacher: LanguageModel):
+        self.lessons, self.text, self.context, self.share, self.frozen = lessons, text, context, share, teacher
+        self.teacher: LanguageModel | None = teacher
         self.form, self.reward, self.summary = lessons.form, lessons.reward, lessons.summary
         self.measure, self.examine = lessons.measure, lessons.examine
-        if teacher is not None:
-            teacher.freeze().eval()
+        teacher.freeze().eval()
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return the lessons of one step and the text read with them; the lessons alone if they teach nothing."""
@@ -50,12 +50,10 @@ class Replay:
         count = taught.num_targets + text.num_targets
         taught = _weighted(taught, count * (1 - self.share) / max(taught.num_targets, 1))
         text = _weighted(text, count * self.share / max(text.num_targets, 1))
-        if self.teacher is not None:
-            head = self.teacher.head().data
-            no_outputs = TeacherOutputs(np.zeros((len(taught.tokens), head.shape[1]), head.dtype), head, share=0.0)
-            taught = dataclasses.replace(taught, teaching=no_outputs)  # to be joined with a batch that has outputs
-            text = with_teacher_outputs(text, self.teacher)
-        return join([taught, text])
+        head = self.frozen.head().data
+        no_outputs = TeacherOutputs(np.zeros((len(taught.tokens), head.shape[1]), head.dtype), head, share=0.0)
+        taught = dataclasses.replace(taught, teaching=no_outputs)  # to be joined with a batch that has outputs
+        return join([taught, with_teacher_outputs(text, self.frozen)])
 
     def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
         """Return the number of tokens, those of the text included, that the steps before `step` read."""
@@ -82,19 +80,18 @@ class Replay:
     def fingerprint(self) -> str:
         """Return a hash of the lessons, of the share of the text, and of the weights of the frozen model."""
         digest = hashlib.blake2b(f"{self.lessons.fingerprint()} {self.share}".encode(), digest_size=16)
-        for array in [] if self.teacher is None else self.teacher.state_dict().values():
+        for array in self.frozen.state_dict().values():
             digest.update(array.tobytes())
         return digest.hexdigest()
 
     def begin(self, model: LanguageModel) -> None:
         """Compile the kernels of the divergence; begin the lessons. Both models share weights that adapters leave."""
-        if self.teacher is not None:
-            frozen = {name: each for name, each in model.named_parameters() if not each.requires_grad}
-            for name, parameter in self.teacher.named_parameters():
-                if name in frozen:
-                    parameter.bind(frozen[name].data)
-            few = self.text.batch(seed=0, step=0, batch_size=1)
-            compile_kernels(model, with_teacher_outputs(few, self.teacher))
+        frozen = {name: each for name, each in model.named_parameters() if not each.requires_grad}
+        for name, parameter in self.frozen.named_parameters():
+            if name in frozen:
+                parameter.bind(frozen[name].data)
+        few = self.text.batch(seed=0, step=0, batch_size=1)
+        compile_kernels(model, with_teacher_outputs(few, self.frozen))
         self.lessons.begin(model)
 
     def _replayed(self, batch_size: int) -> int:

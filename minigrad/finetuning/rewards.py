@@ -22,7 +22,7 @@ from minigrad.evaluate.answers import Question
 from minigrad.finetuning import objectives, teaching
 from minigrad.finetuning.conversations import Conversation
 from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_conversation, questions_of
-from minigrad.finetuning.rollouts import Rollouts, log_probabilities, roll_out
+from minigrad.finetuning.rollouts import Rollouts, answer_log_probabilities, roll_out
 from minigrad.finetuning.tasks import EXAMINATION, Problem, is_right, problem
 from minigrad.finetuning.teaching import Lessons, Reward, Student
 from minigrad.nn.language_model import LanguageModel
@@ -113,7 +113,7 @@ class RewardLearning(Lessons):
     def _objective(self, rollouts: Rollouts, rewards: Array) -> Callable[[Tensor], Tensor]:
         extra: dict[str, Array] = {}
         if self.reference is not None:
-            known = log_probabilities(self.reference, rollouts.batch(np.zeros(len(rollouts.log_probs))))
+            known = answer_log_probabilities(self.reference, rollouts.batch(np.zeros(len(rollouts.log_probs))))
             extra = {"old": rollouts.log_probs, "reference": known}
         function = _BY_REWARDS[str(self.settings.objective)]
         return functools.partial(function, offsets=rollouts.offsets, rewards=rewards, group=GROUP, **extra)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minigrad.autograd.graph import no_grad
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.batches import Batch
+from minigrad.evaluate.losses import predictions
 from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
@@ -73,11 +73,7 @@ def roll_out(
     return Rollouts(repeated, answers, np.concatenate([np.array(each) for each in log_probs]), group)
 
 
-def log_probabilities(model: LanguageModel, batch: Batch) -> Array:
+def answer_log_probabilities(model: LanguageModel, batch: Batch) -> Array:
     """Return the log-probabilities of the tokens of the answers in a batch, (tokens,); no gradient is computed."""
-    training = model.training
-    model.eval()
-    with no_grad():
-        losses = model.losses(batch.tokens, batch.targets, layout=batch.layout).data
-    model.train(training)
+    ((_, losses),) = predictions(model, [batch])
     return np.asarray(-losses[batch.targets != IGNORE], np.float64)

@@ -10,6 +10,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
 from minigrad.options import options, shown
+from minigrad.system.files import reason
 from minigrad.typing import Array
 
 
@@ -61,7 +62,7 @@ def write_folder(folder: Path, config: Mapping[str, Any], weights: Mapping[str, 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RunError(f"cannot make the folder {folder}: {error.strerror}") from error
+        raise RunError(f"cannot make the folder {folder}: {reason(error)}") from error
     write_json(folder / "config.json", dict(config))
     ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
     write_json(folder / "generation_config.json", ids)

@@ -110,14 +110,14 @@ def _opened(path: Path) -> Iterator[Any]:
         raise InputError(f"{path} is damaged or not a safetensors file: {error}") from error
 
 
-def write_tensors(path: Path, arrays: Arrays, metadata: Mapping[str, str] | None = None) -> None:
+def write_tensors(path: Path, arrays: Arrays) -> None:
     """Write a safetensors file in place; raises OSError if it cannot be written, InputError for an unknown type.
 
-    The header's `metadata` is {"format": "pt"} by default; transformers refuses a file without it. Other threads run
+    The metadata of the header is {"format": "pt"}, because transformers refuses a file without it. Other threads run
     meanwhile, and only arrays that are not contiguous are copied; the library would copy all, and stop the threads.
     """
     placed = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # so all are aligned
-    header: dict[str, Any] = {"__metadata__": dict(metadata or {"format": "pt"})}
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     start = 0
     for name, array in placed:
         if array.dtype.name not in _NAMES:
@@ -134,10 +134,10 @@ def write_tensors(path: Path, arrays: Arrays, metadata: Mapping[str, str] | None
             file.write(ordered.reshape(-1).view(np.uint8).data)
 
 
-def save_tensors(path: PathLike, arrays: Arrays, metadata: Mapping[str, str] | None = None) -> None:
+def save_tensors(path: PathLike, arrays: Arrays) -> None:
     """Replace the safetensors file at `path`, completely or not at all; raises RunError if it cannot be written."""
     try:
         with replacing(Path(path)) as temporary:
-            write_tensors(temporary, arrays, metadata)
+            write_tensors(temporary, arrays)
     except OSError as error:
         raise RunError(f"cannot write {path}: {reason(error)}") from error

@@ -16,6 +16,7 @@ from minigrad.generation.sampling import as_mask
 from minigrad.generation.settings import Sampling
 from minigrad.generation.speculative import with_draft
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.module import in_evaluation
 from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array, Tokenizer
 
@@ -186,12 +187,8 @@ def _array(given: Any) -> Array:
 
 def _in_evaluation(model: LanguageModel, tokens: Iterator[Token]) -> Iterator[Token]:
     """Yield the tokens with dropout off; restore the model's mode at the end."""
-    training = model.training
-    model.eval()
-    try:
+    with in_evaluation(model):
         yield from tokens
-    finally:
-        model.train(training)
 
 
 def _batches(decoder: Decoder, rules: DrawingRules, texts: Iterator[Continuation], longest: int) -> Iterator[Token]:

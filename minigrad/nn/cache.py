@@ -126,7 +126,7 @@ class KeyValueCache(Cache):
 
     def arrays(self) -> Iterable[Array]:
         """Return keys and values, and far keys and values."""
-        return self.keys, self.values, self.far_keys, self.far_values
+        return [getattr(self, name) for name in _ROWS]
 
     def stored(self, layer: int) -> Array:
         """Return how many keys a layer holds of each sequence, (batch,): one for each token."""

@@ -93,12 +93,17 @@ class LanguageModel(Module):
         Each element of a matrix counts one, unless it is idle, or an embedding's that is only looked up. Attention adds
         queries times keys and probabilities times values, over the half of the context that a token sees on average.
         """
-        config, head = self.config, self.head()
+        config = self.config
+        matrices = sum(math.prod(each.shape) for each in self.multiplied())
+        return matrices + 2 * config.num_layers * config.num_heads * config.head_dim * (context / 2)
+
+    def multiplied(self) -> list[Parameter]:
+        """Return the matrices by which a token's row is multiplied: none that is idle or only looked up."""
+        head = self.head()
         tables = [module.weight for _, module in self.named_modules() if isinstance(module, Embedding)]
         unused = {id(table) for table in tables if table is not head}
         unused |= {id(parameter) for _, module in self.named_modules() for parameter in module.idle()}
-        matrices = sum(math.prod(p.shape) for p in self.parameters() if p.ndim == 2 and id(p) not in unused)
-        return matrices + 2 * config.num_layers * config.num_heads * config.head_dim * (context / 2)
+        return [each for each in self.parameters() if each.ndim == 2 and id(each) not in unused]
 
     def forward(
         self,

@@ -9,15 +9,13 @@ A module adds one in its `forward`, while the model computes its loss in trainin
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from minigrad import ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.layout import Layout
-from minigrad.typing import Array, TeacherOutputs
+from minigrad.typing import Array
 
 
 @dataclass
@@ -53,10 +51,3 @@ def computing(new: LossPass | None) -> Iterator[None]:
         yield
     finally:
         _current.value = before
-
-
-def objective_of(teaching: TeacherOutputs | None) -> Callable[..., Tensor]:
-    """Return the objective of `LanguageModel.loss` for a batch: that of a student, if a teacher has judged it."""
-    return (
-        ops.linear_cross_entropy if teaching is None else functools.partial(ops.linear_distillation, teaching=teaching)
-    )

@@ -6,6 +6,7 @@ call updates or clips everything.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,17 @@ def check_sizes(layer: Module, *, least: int = 1, **sizes: int) -> None:
     """Raise InputError, naming the layer, unless these sizes are whole numbers of at least `least`."""
     for name, size in sizes.items():
         checked_number(f"{name} of {type(layer).__name__}", size, int, at_least=least)
+
+
+@contextlib.contextmanager
+def in_evaluation(module: Module) -> Iterator[None]:
+    """Switch a module to evaluation (dropout off) inside the block, and back to its own mode at the end."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)
 
 
 class Module:
@@ -120,6 +132,10 @@ class Module:
     def num_parameters(self) -> int:
         """Return the number of elements of all parameters; a shared (tied) matrix counts once."""
         return sum(math.prod(parameter.shape) for parameter in self.parameters())
+
+    def num_trained(self) -> int:
+        """Return the number of elements of the parameters that are trained, which are not frozen."""
+        return sum(math.prod(parameter.shape) for parameter in self.parameters() if parameter.requires_grad)
 
     def initialise(self, seed: int = 0, dtype: DTypeLike = "float32", draw: bool = True) -> None:
         """Place parameters and gradients in one flat array each, and draw the initial values.

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import gradients_wanted, op
+from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
 from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.gemm.backend import product
 from minigrad.kernels.rowwise.distillation import Lesson, distillation_in_place
-from minigrad.ops.cross_entropy import Head, linear_losses_formula
+from minigrad.ops.cross_entropy import Head, linear_cross_entropy, linear_losses_formula
 from minigrad.ops.softmax import log_softmax_formula
 from minigrad.options import checked_number
 from minigrad.typing import Array, TeacherOutputs
@@ -92,3 +96,8 @@ def _checked_teacher(x: Array, weight: Array, teaching: TeacherOutputs) -> Teach
     if not np.all((shares >= 0) & (shares <= 1)):
         raise InputError(f"the share of a teacher is from 0 to 1, not {teaching.share}")
     return teaching._replace(rows=rows, head=head)
+
+
+def objective_of(teaching: TeacherOutputs | None) -> Callable[..., Tensor]:
+    """Return the objective of `LanguageModel.loss` for a batch: that of a student, if a teacher has judged it."""
+    return linear_cross_entropy if teaching is None else functools.partial(linear_distillation, teaching=teaching)

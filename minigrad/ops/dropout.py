@@ -5,7 +5,6 @@ from __future__ import annotations
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.kernels.rowwise import dropout as kernels
-from minigrad.kernels.rowwise.dropout import Stream
 from minigrad.options import checked_number
 from minigrad.random import philox_key
 from minigrad.typing import Array
@@ -30,7 +29,7 @@ def dropout(
     """
     check_probability(probability)
     width = x.shape[-1] if x.ndim else 1
-    stream = Stream(philox_key(seed, "dropout"), step, index, first_row * width)
+    stream = kernels.Stream(philox_key(seed, "dropout"), step, index, first_row * width)
     # Dropout multiplies by a constant mask, so its gradient is multiplied by the same mask.
     return kernels.dropout(x, probability, stream), lambda dy: kernels.dropout(dy, probability, stream)
 

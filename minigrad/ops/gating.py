@@ -14,7 +14,6 @@ from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
 from minigrad.kernels.gemm.backend import product, product_into
 from minigrad.kernels.rowwise import gating as kernels
-from minigrad.kernels.rowwise.gating import swiglu_backward, swiglu_forward
 from minigrad.typing import Array
 
 
@@ -33,7 +32,7 @@ def swiglu(gate: Array, up: Array) -> tuple[Array, Backward]:
     _check_shapes("swiglu", gate, up)
     # With s = sigma(g): the derivative of silu(g) = g s is s + g s (1 - s), so dg = dy u s (1 + g (1 - s)) and
     # du = dy g s.
-    return swiglu_forward(gate, up), lambda dy: swiglu_backward(dy, gate, up)
+    return kernels.swiglu_forward(gate, up), lambda dy: kernels.swiglu_backward(dy, gate, up)
 
 
 def swiglu_linear_formula(gate: Array, up: Array, weight: Array) -> Array:
@@ -59,14 +58,14 @@ def swiglu_linear(gate: Array, up: Array, weight: Array) -> tuple[Array, Backwar
     def backward(dy: Array) -> tuple[Array, Array, Deferred]:
         # With h = swiglu(g, u) and y = h W^T: dh = dy W, which swiglu's backward passes on, and dW = dy^T h.
         dy_rows = dy.reshape(count, len(weight))
-        dgate, dup = swiglu_backward(product(dy_rows, weight).reshape(gate.shape), gate, up)
+        dgate, dup = kernels.swiglu_backward(product(dy_rows, weight).reshape(gate.shape), gate, up)
 
         def write(dw: Array, add: bool) -> None:
-            product_into(dy_rows.T, swiglu_forward(gate, up).reshape(count, width), dw, add)
+            product_into(dy_rows.T, kernels.swiglu_forward(gate, up).reshape(count, width), dw, add)
 
         return dgate, dup, Deferred(weight.shape, weight.dtype, write)
 
-    rows = swiglu_forward(gate, up).reshape(count, width)
+    rows = kernels.swiglu_forward(gate, up).reshape(count, width)
     return product(rows, weight.T).reshape(*gate.shape[:-1], len(weight)), backward
 
 

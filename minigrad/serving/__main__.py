@@ -18,6 +18,7 @@ from minigrad.errors import InputError
 from minigrad.serving.settings import ServeConfig
 from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
+from minigrad.system.files import reason
 from minigrad.system.limits import check_limits
 from minigrad.system.terminal import phase, prepare_output, say
 from minigrad.system.units import format_bytes, plural
@@ -64,7 +65,7 @@ def listen(config: ServeConfig) -> socket.socket:
     try:
         return socket.create_server((config.host, config.port), family=family, backlog=_BEGUN)
     except OSError as error:
-        raise InputError(f"cannot listen on {config.host}, port {config.port}: {error.strerror or error}") from None
+        raise InputError(f"cannot listen on {config.host}, port {config.port}: {reason(error)}") from None
 
 
 def load(config: ServeConfig) -> list[Served]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from minigrad.adapters.files import trained
 from minigrad.autograd.tensor import Tensor
@@ -27,7 +26,7 @@ LEARNING_RATE = {"adamw": 1.0, "muon": 1.0, "sgd": 20.0}
 """The learning rate of each, relative to AdamW's: SGD does not divide a gradient by its usual size."""
 
 
-def flops_per_token(name: str, model: LanguageModel, tokens: int) -> float:
+def update_flops_per_token(name: str, model: LanguageModel, tokens: int) -> float:
     """Return the FLOPs of an optimizer's matrix products per token, in steps of `tokens` tokens."""
     if name != "muon":
         return 0.0
@@ -61,24 +60,25 @@ def compile_update(settings: RunSettings) -> None:
 
 def kept_elements(model: LanguageModel, settings: ChosenOptimisation) -> int:
     """Return how many elements a run keeps beside weights and gradients, of all its processes together."""
-    trained = _elements(each for each in model.parameters() if each.requires_grad)
+    trained = model.num_trained()
     average = settings.ema is not None
     if settings.optimizer == "sgd":
         return ((settings.momentum > 0) + average) * trained
-    alone = _elements(matrices_of(model)) if settings.optimizer == "muon" else 0
+    alone = parameters_in_layers(model) if settings.optimizer == "muon" else 0
     return (2 + average) * trained - alone
 
 
 def bytes_kept(model: LanguageModel, settings: RunSettings, world: World) -> tuple[int, int]:
     """Return how many bytes more than AdamW's moments a process keeps, and those of the copy that is written from."""
     kept = kept_elements(model, settings)
-    more = kept - 2 * _elements(each for each in model.parameters() if each.requires_grad)
+    more = kept - 2 * model.num_trained()
     written = kept + sum(array.size for array in trained(model).values())
     return more * settings.itemsize // world.size, (world.rank == 0) * written * settings.itemsize
 
 
-def _elements(parameters: Iterable[Tensor]) -> int:
-    return sum(math.prod(parameter.shape) for parameter in parameters)
+def parameters_in_layers(model: LanguageModel) -> int:
+    """Return the number N of the scaling law: the parameters of the matrices within the layers."""
+    return sum(math.prod(matrix.shape) for matrix in matrices_of(model))
 
 
 def matrices_of(model: LanguageModel) -> list[Tensor]:

@@ -95,7 +95,7 @@ def replica(model: LanguageModel, allocate: Allocate = same_weights) -> Language
         for parameter, values, gradient in of_members:
             twins[id(parameter)].bind(values, gradient)
             twins[id(parameter)].discard_grad()
-    return copy.deepcopy(model, dict(twins))
+    return copy.deepcopy(model, twins)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 from minigrad.autograd.graph import no_grad
 from minigrad.finetuning.distillation import Distillation
-from minigrad.nn.loss_pass import objective_of
+from minigrad.ops.distillation import objective_of
 from minigrad.training.settings import RunSettings
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import EVERY, build

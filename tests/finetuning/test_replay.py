@@ -17,7 +17,7 @@ from minigrad.finetuning.replay import Replay
 from minigrad.finetuning.rewards import RewardLearning
 from minigrad.finetuning.teaching import Lessons
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.loss_pass import objective_of
+from minigrad.ops.distillation import objective_of
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import build, practice
 from tests.finetuning.test_supervised import CONTEXT, Make, course
@@ -26,7 +26,7 @@ TEXT = Documents(np.array([0, 7, 8, 9] * 30 + [0]), CONTEXT)
 
 
 def beside_text(lessons: Lessons, share: float, teacher: LanguageModel | None = None) -> Replay:
-    return Replay(lessons, TEXT, CONTEXT, share, teacher)
+    return Replay(lessons, TEXT, CONTEXT, share, teacher or build())
 
 
 def is_text(batch: Batch) -> Any:
@@ -67,10 +67,10 @@ def test_the_loss_has_the_share_of_the_text_whatever_the_lengths(lesson: Make, s
 
 def test_what_the_model_said_of_the_text_is_kept_and_the_answers_are_learned(lesson: Make) -> None:
     """A model that learns nothing but a step of replay is not moved: at its beginning it agrees with itself."""
-    plain, kept = (beside_text(course(lesson, 9), 0.5, teacher) for teacher in (None, build()))
-    batch, without = (each.batch(seed=0, step=0, batch_size=4) for each in (kept, plain))
+    kept = beside_text(course(lesson, 9), 0.5)
+    batch = kept.batch(seed=0, step=0, batch_size=4)
     assert batch.teaching is not None
-    np.testing.assert_array_equal(batch.tokens, without.tokens)
+    assert batch.weights is not None
     text = is_text(batch)
     np.testing.assert_array_equal(batch.teaching.share, text)
     parts = batch.parts(2)
@@ -80,11 +80,12 @@ def test_what_the_model_said_of_the_text_is_kept_and_the_answers_are_learned(les
     how = {"layout": batch.layout, "objective": objective_of(batch.teaching)}
     student.loss(batch.tokens, batch.targets, weights=text, **how).backward()
     assert all(abs(np.asarray(each.grad)).max() < 1e-6 for each in student.parameters())
-    assert without.weights is not None
-    answers = student.loss(batch.tokens, batch.targets, layout=batch.layout, weights=without.weights * ~text)
+    answers = student.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights * ~text)
     both = student.loss(batch.tokens, batch.targets, weights=batch.weights, **how)
     assert both.item() == pytest.approx(answers.item(), rel=1e-5)  # of the text nothing is to be learned yet
-    assert kept.fingerprint() != plain.fingerprint()
+    other = build()
+    other.parameters()[0].data[0] += 1
+    assert kept.fingerprint() != beside_text(course(lesson, 9), 0.5, other).fingerprint()
 
 
 def test_the_frozen_weights_beside_adapters_are_in_memory_once(lesson: Make, monkeypatch: pytest.MonkeyPatch) -> None:

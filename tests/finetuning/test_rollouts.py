@@ -10,7 +10,7 @@ import pytest
 import models
 from minigrad.constants import IGNORE
 from minigrad.finetuning.objectives import reinforce, token_weights
-from minigrad.finetuning.rollouts import log_probabilities, roll_out
+from minigrad.finetuning.rollouts import answer_log_probabilities, roll_out
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
 from tests.small_runs import TINY
@@ -28,7 +28,7 @@ def test_answers_are_drawn_from_the_distribution_whose_gradient_is_taken(model: 
     rolled = roll_out(model, PROMPTS, group=4, tokens=6, ends=ENDS, seed=0, step=3)
     assert [len(rolled.answers), rolled.offsets[-1]] == [12, len(rolled.log_probs)]
     batch = rolled.batch(np.ones(len(rolled.log_probs)))
-    np.testing.assert_allclose(log_probabilities(model, batch), rolled.log_probs, atol=1e-5)
+    np.testing.assert_allclose(answer_log_probabilities(model, batch), rolled.log_probs, atol=1e-5)
 
 
 def test_an_answer_ends_with_its_end_token_or_with_the_room(model: LanguageModel) -> None:

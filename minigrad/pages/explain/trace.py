@@ -15,7 +15,7 @@ import numpy as np
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.observers import Observer, Result, watch
 from minigrad.nn.checkpointing import CheckpointedLayer
-from minigrad.nn.module import Module
+from minigrad.nn.module import Module, in_evaluation
 from minigrad.typing import Array
 
 
@@ -97,11 +97,7 @@ def trace(model: Module, tokens: Sequence[int], names: Collection[str] = ()) -> 
     >>> [operation.layer for operation in found.operations]
     [0, 1, 2, 3, 4, 5]
     """
-    found, training = Trace(names), model.training
-    model.eval()
-    try:
-        with no_grad(), watch(found):
-            model([list(tokens)], last=0)
-    finally:
-        model.train(training)
+    found = Trace(names)
+    with in_evaluation(model), no_grad(), watch(found):
+        model([list(tokens)], last=0)
     return found

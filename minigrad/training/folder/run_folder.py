@@ -13,6 +13,7 @@ from minigrad.data.tokens.token_files import TokenFile, TokenMixture
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.distributed.world import ALONE, World, check_agreement, mpiexec
 from minigrad.errors import InputError, RunError
+from minigrad.system.files import reason
 from minigrad.system.locks import FolderLock
 from minigrad.system.terminal import command, say
 from minigrad.training.budget import Decay, write_decay
@@ -104,7 +105,7 @@ class RunFolder:
         """Make and lock the folder of a new run, or store the newly chosen settings in that of a continued one."""
         self.lock = lock
         if self.is_new:
-            self.begin(tokenizer, lock)
+            self.begin(tokenizer)
             return
         if difference := self.record.difference_in_arithmetic():
             say(difference)
@@ -112,7 +113,7 @@ class RunFolder:
         self.record.processes = self.world.size
         self.write()
 
-    def begin(self, tokenizer: Tokenizer, lock: FolderLock) -> None:
+    def begin(self, tokenizer: Tokenizer) -> None:
         """Make and lock a new run folder with a tokenizer and minigrad.json; from then on the run can be resumed.
 
         Raises InputError if something is there or no folder can have that name, RunError if it cannot be written.
@@ -122,12 +123,12 @@ class RunFolder:
         refuse_existing(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock.take(self.path)
+            self.lock.take(self.path)
             refuse_existing(self.path)  # another process may have made it since
             tokenizer.save(self.path)
         except OSError as error:
             kind = InputError if error.errno in _NO_PLACE else RunError
-            raise kind(f"cannot write the folder {self.path}: {error.strerror or error}") from error
+            raise kind(f"cannot write the folder {self.path}: {reason(error)}") from error
         self.write()
 
     def keep_tokenizer(self, tokenizer: Tokenizer, folder: Path) -> None:
@@ -137,7 +138,7 @@ class RunFolder:
             try:
                 tokenizer.save(path.parent)
             except OSError as error:
-                raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+                raise RunError(f"cannot write {path}: {reason(error)}") from error
 
     def check(self) -> None:
         """Raise RunError if the folder was removed since the run began; write minigrad.json again if it is missing."""

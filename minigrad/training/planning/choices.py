@@ -38,7 +38,7 @@ QUESTION_NOISE = 0.1
 
 def choose_optimizer(model: LanguageModel, tokens: int, context: int) -> str:
     """Return the name of the optimizer for steps of `tokens` tokens: Muon, unless it takes too much of a step."""
-    extra = optimizers.flops_per_token("muon", model, tokens)
+    extra = optimizers.update_flops_per_token("muon", model, tokens)
     return "muon" if extra < _MOST_SHARE * costs.flops_per_token(model, context) else "adamw"
 
 
@@ -83,7 +83,7 @@ def choose_settings(
         limit_steps = math.ceil(asked.tokens / per_step)
     usual = "adamw" if asked.is_lesson or asked.adapter_rank else choose_optimizer(model, per_step, context)
     optimizer = asked.optimizer or usual
-    update = optimizers.flops_per_token(optimizer, model, per_step)
+    update = optimizers.update_flops_per_token(optimizer, model, per_step)
     replicas = num_replicas(model, -(-batch // processes), context)
     speed = costs.tokens_per_second(model, context, rates, update, replicas)
     expected = limit_steps or expected_tokens(asked, speed) / per_step

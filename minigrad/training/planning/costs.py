@@ -19,7 +19,6 @@ from minigrad.experts import active_parameters, mixtures
 from minigrad.kernels.gemm import backend as products
 from minigrad.kernels.rowwise.gating import swiglu_forward
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.layers import Embedding
 from minigrad.ops.cross_entropy import logit_chunks
 from minigrad.system import hardware
 from minigrad.training import optimizers
@@ -66,10 +65,7 @@ def flops_per_token(model: LanguageModel, context: float) -> float:
     A multiply-add of the forward pass is two FLOPs, and the backward pass takes twice as many: each product has two
     factors, and each of them gets a gradient, except a frozen matrix.
     """
-    head = model.head()
-    tables = {id(each.weight) for _, each in model.named_modules() if isinstance(each, Embedding)} - {id(head)}
-    matrices = (each for each in model.parameters() if each.ndim == 2 and id(each) not in tables)
-    frozen = sum(math.prod(each.shape) for each in matrices if not each.requires_grad)
+    frozen = sum(math.prod(each.shape) for each in model.multiplied() if not each.requires_grad)
     return 6 * model.macs_per_token(context) - 2 * frozen
 
 
@@ -173,7 +169,7 @@ def memory(
         head += replicas * min(chunks, 2) * config.vocab_size * config.width
     elif isinstance(table := model.tables()[-1], AdaptedEmbedding):
         head += replicas * config.vocab_size * (config.width + len(table.token_adapter.tokens))
-    trained = sum(math.prod(each.shape) for each in model.parameters() if each.requires_grad)
+    trained = model.num_trained()
     state = model.num_parameters() + int((replicas + (2 if processes == 1 else 3 / processes)) * trained)
     return Memory(state * itemsize, (tokens * per_token + head) * itemsize)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 from minigrad.data.mixture import Mixture
@@ -59,12 +58,11 @@ def _model_rows(plan: Plan) -> dict[str, str]:
     tokens = f"{settings.batch} x {settings.context} tokens"
     if settings.accumulate > 1:
         tokens += f" x {settings.accumulate} parts"
-    trained = sum(math.prod(each.shape) for each in model.parameters() if each.requires_grad)
-    adapters = f"of rank {settings.adapter_rank}: {trained:,} of the parameters are trained, the others are frozen"
+    trained = f"{model.num_trained():,} of the parameters are trained, the others are frozen"
     return {
         "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
         f"{model.config.num_layers} layers of width {model.config.width}{costs.in_each_token(model)}",
-        "adapters": adapters if settings.adapter_rank else "",
+        "adapters": f"of rank {settings.adapter_rank}: {trained}" if settings.adapter_rank else "",
         "claimed": plan.claim,
         "lessons": plan.taught,
         **text_rows(plan.text, model.config.vocab_size, _tokens_to_read(plan)),

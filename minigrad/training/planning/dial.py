@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system.units import format_estimate, format_seconds
-from minigrad.training import optimizers
-from minigrad.training.optimizers import matrices_of
+from minigrad.training.optimizers import parameters_in_layers, update_flops_per_token
 from minigrad.training.parallel import num_replicas
 from minigrad.training.planning import costs, scaling
 from minigrad.training.planning.choices import CONTEXT, TOKENS_PER_STEP, choose_optimizer, expected_tokens
@@ -21,11 +19,6 @@ BYTES_PER_TOKEN = 3.2
 _DAY, _TRIAL = 86_400, 60.0  # seconds; no forecasts for trials of less than a minute
 _EARLY = 0.5  # of the time: after this a size must already be the best
 _OPTIMAL = 20  # tokens for each parameter: Hoffmann et al. 2022, arXiv 2203.15556
-
-
-def parameters_in_layers(model: LanguageModel) -> int:
-    """Return the number N of the scaling law: the parameters of the matrices within the layers."""
-    return sum(math.prod(matrix.shape) for matrix in matrices_of(model))
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,7 @@ class Dial:
     def speed(self, model: LanguageModel) -> float:
         """Return the estimated tokens per second of training, with the usual context, batch and optimizer."""
         optimizer = choose_optimizer(model, TOKENS_PER_STEP, CONTEXT)
-        update = optimizers.flops_per_token(optimizer, model, TOKENS_PER_STEP)
+        update = update_flops_per_token(optimizer, model, TOKENS_PER_STEP)
         replicas = num_replicas(model, TOKENS_PER_STEP // CONTEXT, CONTEXT)
         return costs.tokens_per_second(model, CONTEXT, self.rates, update, replicas)
 

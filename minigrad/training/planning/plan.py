@@ -98,7 +98,7 @@ class Plan:
     def tokens_per_second(self) -> float:
         """Estimate the speed of training; a teacher reads each token, which takes a third of a training step of it."""
         settings, length = self.settings, self.source.attended_length()
-        update = optimizers.flops_per_token(settings.optimizer, self.model, settings.tokens_per_step)
+        update = optimizers.update_flops_per_token(settings.optimizer, self.model, settings.tokens_per_step)
         replicas = replicas_of(settings, self.model, self.world)
         seconds = 1 / costs.tokens_per_second(self.model, length, self.rates, update, replicas)
         if self.teacher is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import operator
@@ -67,7 +66,7 @@ def series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: flo
 
 def of_family(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Series]]:
     """Return the curves of lists of numbers that only one family measures; `minigrad.experts.load` has its own."""
-    known = {each.name for each in dataclasses.fields(metrics.Measurement)}
+    known = metrics.FIELDS
     every = dict.fromkeys(name for record in records for name in record if name not in known)
     names = (name for name in every if not name.startswith("expert_load_"))
     return {name: _lines(name, [record for record in records if record.get(name)]) for name in names}

@@ -33,7 +33,7 @@ class NoTokenizer:
 
 
 def begin(folder: Path, asked: TrainConfig = ASKED, used: TrainConfig = USED) -> Path:
-    RunFolder(folder, Record.new(asked, used)).begin(NoTokenizer(), FolderLock())
+    RunFolder(folder, Record.new(asked, used)).begin(NoTokenizer())
     return folder
 
 

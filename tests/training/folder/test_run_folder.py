@@ -8,7 +8,6 @@ from unittest.mock import Mock
 import pytest
 
 from minigrad.errors import InputError, RunError
-from minigrad.system.locks import FolderLock
 from minigrad.training.folder.record import Record
 from minigrad.training.folder.run_folder import RunFolder, check_beginnings, of_test
 from minigrad.training.settings import TrainConfig
@@ -21,7 +20,7 @@ def test_a_tokenizer_that_cannot_be_written_is_a_fault(tmp_path):
             raise OSError(28, "No space left on device")
 
     with pytest.raises(RunError, match="No space left on device"):
-        RunFolder(tmp_path / "run", Record()).begin(FullDisk(), FolderLock())
+        RunFolder(tmp_path / "run", Record()).begin(FullDisk())
 
 
 def test_a_tokenizer_that_was_deleted_is_written_again(tmp_path):

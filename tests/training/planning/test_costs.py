@@ -136,8 +136,8 @@ def test_faster_products_shorten_products_and_nothing_else():
 def test_what_the_optimizer_multiplies_is_shared_by_the_tokens_of_a_step():
     # By hand, in a layer: two matrices of 96 x 96, two of 32 x 96, three of 96 x 256; five times 3 n^2 m + n^3 of each.
     flops = 6 * 5 * (2 * 4 * 96**3 + 2 * (3 * 32**2 * 96 + 32**3) + 3 * (3 * 96**2 * 256 + 96**3))
-    assert optimizers.flops_per_token("muon", NANO, 2_048) == flops / 2_048
-    assert optimizers.flops_per_token("adamw", NANO, 2_048) == 0
+    assert optimizers.update_flops_per_token("muon", NANO, 2_048) == flops / 2_048
+    assert optimizers.update_flops_per_token("adamw", NANO, 2_048) == 0
     machine = costs.Rates(1e11, 1e9)
     plain, with_update = (1 / costs.tokens_per_second(NANO, 256, machine, update) for update in (0.0, flops / 2_048))
     assert 1.0 < (with_update - plain) * 1e11 * 2_048 / flops < 2.0  # small products are slower than large ones

@@ -127,7 +127,7 @@ def test_without_a_choice_nothing_is_said():
 
 
 def test_the_time_is_that_of_the_estimated_speed():
-    update = optimizers.flops_per_token("muon", LADDER["nano"], 2_048)
+    update = optimizers.update_flops_per_token("muon", LADDER["nano"], 2_048)
     speed = costs.tokens_per_second(LADDER["nano"], 256, RATES, update)
     assert DIAL.seconds(TrainConfig(tokens=10**6), "nano") == pytest.approx(10**6 / speed)
     assert DIAL.seconds(TrainConfig(minutes=2.0), "micro") == pytest.approx(120)
