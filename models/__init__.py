@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from models.names import LAPTOP_SIZES, ladder
 
 if TYPE_CHECKING:
-    from models.loading import base_of, grow, initial_weights_for, load, start_from
+    from models.loading import grow, initial_weights_for, load, model_below, start_from
     from models.registry import (
         FAMILIES,
         build,
@@ -31,13 +31,22 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["FAMILIES", "LAPTOP_SIZES", "build", "configure", "count", "for_training", "ladder", "skeleton"]
-__all__ += ["base_of", "grow", "initial_weights_for", "load", "recipe", "smallest_published", "start_from", "variant"]
+__all__ += [
+    "grow",
+    "initial_weights_for",
+    "load",
+    "model_below",
+    "recipe",
+    "smallest_published",
+    "start_from",
+    "variant",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'models' has no attribute {name!r}")
-    in_loading = name in ("base_of", "grow", "initial_weights_for", "load", "start_from")
+    in_loading = name in ("grow", "initial_weights_for", "load", "model_below", "start_from")
     return getattr(importlib.import_module("models.loading" if in_loading else "models.registry"), name)
 
 

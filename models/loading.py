@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from minigrad.adapters import adapt, adapt_tokens, merge
-from minigrad.adapters.files import base_of as base_of
-from minigrad.adapters.files import is_adapter, load_adapters
+from minigrad.adapters.files import base_of, is_adapter, load_adapters
+from minigrad.adapters.files import model_below as model_below
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import require_floats
 from minigrad.formats.json_files import read_json
@@ -86,7 +86,13 @@ def load(
     """
     folder = find_run(folder)
     if is_adapter(folder):
-        model = load(base_of(folder), dtype, quantize=quantize, **overrides)
+        base = base_of(folder)
+        model = load(base, dtype, quantize=quantize, **overrides)
+        if format_of(model) is not None and is_adapter(base):
+            raise InputError(
+                f"{folder} holds adapters of adapters ({base}), and a quantised model has room for one layer of them; "
+                f'merge {base} first: models.load("{base}").save(DIR)'
+            )
         load_adapters(model, folder)
         if format_of(model) is None:
             merge(model)
@@ -127,7 +133,9 @@ def grow(folder: str | Path, size: str = "2.1", seed: int = 0, **overrides: Any)
     for name in overrides:
         if name not in growth.WIDTHS:
             raise InputError(f"growing changes {', '.join(growth.WIDTHS)}, not {name}")
-    path = (folder := find_run(folder)) / "config.json"
+    if is_adapter(folder := find_run(folder)):
+        raise _grow_merged(folder)
+    path = folder / "config.json"
     family, config = read_config(read_json(path), path)
     model = FAMILIES[family].skeleton(grown_config(family, config, configure(family, size, **overrides)))
     found = initial_weights_for(model, folder)
@@ -204,8 +212,10 @@ def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeig
     Raises InputError, listing every difference, if it neither fits the model nor can grow into it.
     """
     if is_adapter(folder):
-        weights = load(folder).state_dict()
-        check_weights(weights, _shapes(model))
+        merged = load(folder)
+        if growth.describe(merged.config, model.config):
+            raise _grow_merged(folder)
+        check_weights(weights := merged.state_dict(), _shapes(model))
         return InitialWeights(weights, model.config.width)
     path = Path(folder) / "config.json"
     values = read_json(path)
@@ -225,10 +235,16 @@ def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeig
         return initial
     saved = checkpoint.load(folder)
     found = {name: array for name, array in saved.moments.items() if name.endswith((".m", ".v"))}
+    if not found:  # SGD keeps none of these
+        return initial
     kinds = {f"{name}.{kind}": shape for name, shape in _shapes(narrow).items() for kind in "mv"}
     # An optimizer that turns matrices keeps no second moments of them.
     check_weights(found, {name: shape for name, shape in kinds.items() if name in found or name.endswith(".m")})
     return replace(initial, moments=found, updates=State.read(saved, folder).updates)
+
+
+def _grow_merged(folder: str | Path) -> InputError:
+    return InputError(f'{folder} holds adapters; merge them before the model grows: models.load("{folder}").save(DIR)')
 
 
 def stored_weights(model: LanguageModel, folder: str | Path) -> dict[str, Array]:

@@ -97,20 +97,39 @@ def is_adapter(folder: str | Path) -> bool:
 
 
 def base_of(folder: str | Path) -> Path:
-    """Return the folder of the model that adapters belong to, or the folder itself if it holds a model.
+    """Return the folder that adapters were trained on, of a model or of other adapters; a model's is its own.
 
     A base that is given as a relative path is looked for from here, and from the folder of the adapters.
-    Raises InputError if it is not there.
+    Raises InputError if it is not there, or if adapters would be their own base.
     """
     path = Path(folder)
     if not is_adapter(path):
         return path
+    base = _next_base(path)
+    below, seen = base, {path.resolve()}
+    while is_adapter(below):
+        if below.resolve() in seen:
+            raise InputError(f"{path} holds adapters whose base is {base}, which in the end has itself as its base")
+        seen.add(below.resolve())
+        below = _next_base(below)
+    return base
+
+
+def _next_base(path: Path) -> Path:
     name = AdapterConfig.read(path).base_model_name_or_path
     for base in (Path(name), path / name):
-        if (base / "config.json").exists():
+        if (base / "config.json").exists() or is_adapter(base):
             return base
     problem = f"{path} holds adapters of the model {name}, which is not a folder with a config.json here"
     raise InputError(f"{problem}; write its path into {path / CONFIG}, as base_model_name_or_path")
+
+
+def model_below(folder: str | Path) -> Path:
+    """Return the folder of the model under all adapters, or the folder itself if it holds a model."""
+    path = Path(folder)
+    while is_adapter(path):
+        path = base_of(path)
+    return path
 
 
 def save(

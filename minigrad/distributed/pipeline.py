@@ -215,6 +215,7 @@ class Pipeline:
             self._send(self.model.head().data, self._last)
         elif self._is_last:
             self.world.receive(self.model.head().data, 0)
+            self.model.head().version.count += 1
 
     def _add_up_head(self) -> None:
         """Add the gradient that the last stage computed for a head that is the embedding to that of the first one."""

@@ -16,7 +16,10 @@ from minigrad.errors import RunError
 from minigrad.formats.json_files import add_line, check_lines
 from minigrad.system.files import reason
 
-HELP = "type a question; then the number of the best answer, or a better answer; an empty line skips, /exit ends"
+HELP = (
+    "type a question; then the number of the best answer, or a better answer (=7 if that is a number); an empty line "
+    "skips, /exit ends"
+)
 
 
 class Journal:
@@ -71,12 +74,12 @@ class TeachingSession:
         """Return the answer that was picked or typed, or nothing."""
         for line in lines:
             text = line.strip()
-            number = _number(text)
+            number = _number(text) if offered else None
             if number is not None and not 1 <= number <= len(offered):
-                few = "there is no answer: type one"
-                self.tell(f"there are answers 1 to {len(offered)}; {HELP}" if offered else few)
+                self.tell(f"there are answers 1 to {len(offered)}; {HELP}")
                 continue
-            answer = text if number is None else offered[number - 1]
+            is_typed = text.startswith("=") and _number(text[1:]) is not None
+            answer = text.removeprefix("=" if is_typed else "") if number is None else offered[number - 1]
             if answer in ("", "/exit") or self.fits(question, answer):
                 return answer
             self.tell("question and answer are longer than the context of the model: give a shorter answer")

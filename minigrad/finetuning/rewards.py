@@ -86,9 +86,10 @@ class RewardLearning(Lessons):
         reference.
         """
         assert self.model is not None
-        count, most = self._questions(batch_size), self.most_answer
+        count = self._questions(batch_size)
         problems = [problem(self.task, seed, "practice", step * count + each) for each in range(count)]
         prompts = [self.form.encode([{"role": "user", "content": each.question}]) for each in problems]
+        most = max(1, min(self.most_answer, self.settings.context + 1 - max(map(len, prompts))))
         rollouts = roll_out(self.model, prompts, group=GROUP, tokens=most, ends=self.ends, seed=seed, step=step)
         rewards = self._rewards(problems, rollouts)
         of_question = rewards.reshape(-1, GROUP)
@@ -104,7 +105,8 @@ class RewardLearning(Lessons):
         return np.array([self._is_right(each, ids) for each, ids in pairs], np.float64)
 
     def _is_right(self, each: Problem, ids: list[int]) -> bool:
-        return bool(ids) and ids[-1] in self.ends and is_right(each, self.text.tokenizer.decode(ids[:-1]))
+        has_ended = bool(ids) and ids[-1] in self.ends and max(ids) < self.text.tokenizer.vocab_size
+        return has_ended and is_right(each, self.text.tokenizer.decode(ids[:-1]))
 
     def _judge(self, question: Question, ids: list[int]) -> bool:
         """Whether an answer would be rewarded, in whichever tokens it is written."""

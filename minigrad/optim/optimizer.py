@@ -48,7 +48,8 @@ class Optimizer:
         weight_decay: float,
         decay_vectors: bool,
     ) -> None:
-        self.lr, self.weight_decay = checked(self, "lr", lr), checked(self, "weight_decay", weight_decay)
+        self.lr = self._first_lr = checked(self, "lr", lr)
+        self.weight_decay = checked(self, "weight_decay", weight_decay)
         self.steps = 0
         self.groups = groups_of(self, parameters, weight_decay=weight_decay, decay_vectors=decay_vectors)
         if lr <= 0 and any(group.lr is not None for group in self.groups):
@@ -94,7 +95,9 @@ class Optimizer:
                 gradient_scale = clip_factor(norm, min(max_norm, LARGEST_NORM))
                 self.steps += 1
                 for part, span in spans:
-                    self.update(part, span, rate if part.lr is None else part.lr * (rate / self.lr), gradient_scale)
+                    self.update(
+                        part, span, rate if part.lr is None else part.lr * (rate / self._first_lr), gradient_scale
+                    )
                 if not math.isfinite(self._norm(part.segment.data[span] for part, span in spans)):
                     raise DivergenceError(
                         f"{type(self).__name__} made weights that are not finite; the learning rate {rate:g} is too "
@@ -112,6 +115,9 @@ class Optimizer:
     def complete(self) -> None:
         """Let every process have all weights from their owners; without owners, every step ends so."""
         self._division.complete(self._parts)
+        if self._division.world.size > 1:  # weights of others have arrived: copies made of them are old
+            for parameter in self.parameters:
+                parameter.version.count += 1
 
     def update(self, part: Part, span: slice, lr: float, gradient_scale: float) -> None:
         """Update a span within the share of a part; the gradient counts times `gradient_scale`."""

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import math
 import statistics
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -109,6 +109,7 @@ def write_decay(decay: Decay) -> str | None:
 Item = TypeVar("Item")
 
 _FEWEST, _LATELY = 5, 5  # steps in a mean, and measurements of other work in a median: single ones vary
+_MOST_STEPS = 1 << 16  # remembered: the rest of a longer run is estimated from these
 
 
 class Pace:
@@ -116,7 +117,7 @@ class Pace:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self._steps = [0.0]  # the seconds of all steps so far, after each of them
+        self._steps = deque([0.0], _MOST_STEPS)  # the seconds of all steps so far, after each of them
         self._work: defaultdict[str, list[float]] = defaultdict(list)
 
     @contextlib.contextmanager

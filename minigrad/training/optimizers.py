@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from minigrad.adapters.files import trained
+from minigrad.adapters.token_rows import TokenRows
 from minigrad.autograd.tensor import Tensor
 from minigrad.distributed import pipeline
 from minigrad.distributed.world import ALONE, World
@@ -82,7 +83,8 @@ def parameters_in_layers(model: LanguageModel) -> int:
 
 
 def matrices_of(model: LanguageModel) -> list[Tensor]:
-    """Return the matrices within the layers of a model that are trained: neither an embedding, nor the head."""
-    tables = {id(module.weight) for _, module in model.named_modules() if isinstance(module, Embedding)}
-    tables.add(id(model.head()))
+    """Return the matrices within the layers of a model that are trained: no embedding, no rows of one, no head."""
+    modules = [module for _, module in model.named_modules()]
+    tables = {id(module.weight) for module in modules if isinstance(module, Embedding)} | {id(model.head())}
+    tables |= {id(module.delta) for module in modules if isinstance(module, TokenRows)}
     return [each for each in model.parameters() if each.ndim == 2 and each.requires_grad and id(each) not in tables]

@@ -108,6 +108,8 @@ class Preparation:
         if lessons:
             plan = replace(plan, lessons=lessons, taught=lessons.summary(), teacher=lessons.teacher)
         plan.check()
+        if folder is None and asked.init and (Path(asked.init) / "tokenizer.json").is_file():
+            check_tokenizer(settings, text.tokenizer)
         found = run_folder.fingerprints(text, lessons.fingerprint() if lessons else "", initial.base if initial else "")
         run_folder.check_processes_agree(world, settings, found)
         if folder is None:
@@ -130,7 +132,7 @@ class Preparation:
             sizes = ladder(asked.model, asked.size)
             return asked.model, {size: models.for_training(asked.model, size, fields, **changes) for size in sizes}
         # A run that is continued has noted the shape of its initial model, which may be gone by now.
-        source = folder.path / FILE if folder else models.base_of(asked.init) / "config.json"
+        source = folder.path / FILE if folder else models.model_below(asked.init) / "config.json"
         described = (folder.record.architecture if folder else None) or read_json(source)
         wanted = asked.model if folder or "model" in self.opening.explicit else None
         family, size, skeleton = models.start_from(described, source, wanted, asked.size, **changes)
@@ -181,7 +183,7 @@ class Preparation:
             wanted, kind = asked.vocab or skeleton.config.vocab_size, asked.tokenizer or "byte-level"
             known = folder.path if folder else None if kind in tokenizer.KINDS else kind
             tok = tokenizer.load(known) if known else tokenizer.KINDS[kind](text.sample(), wanted)
-            return TokenizedCorpus.of(text, tok)
+            return TokenizedCorpus.of(text, tok, skeleton.config.vocab_size)
 
     def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:
         """Read the data to teach in place of a text, in the form that the model will chat in, or load a teacher."""
@@ -228,6 +230,15 @@ def build(prepared: Prepared, lock: FolderLock, clock: Callable[[], float], gues
     folder.begin_or_continue(plan.text.tokenizer, settings, lock)
     run.begin()
     return run
+
+
+def check_tokenizer(settings: RunSettings, found: Tokenizer) -> None:
+    """Raise InputError if a run would read its text with other tokens than its initial model knows."""
+    if tokenizer.load(settings.init or "").fingerprint() != found.fingerprint():
+        raise InputError(
+            f"--tokenizer {settings.tokenizer} is not the tokenizer of the model in --init {settings.init}, which "
+            "knows its tokens by their numbers: leave out --tokenizer"
+        )
 
 
 def lessons_for(settings: RunSettings, form: ChatForm, text: TokenizedCorpus) -> Lessons:

@@ -250,10 +250,11 @@ class Run:
             last = self.describe_last_checkpoint()
             check_equal(self.world, f"weights after step {self.step:,}", digest.hexdigest(), last)
 
-    def divergence(self, what: str) -> RunError:
-        """Return the error of a run that diverged; `what` names the place."""
+    def divergence(self, what: str, *, is_over: bool = False) -> RunError:
+        """Return the error of a run that diverged in the step it takes, or in the last one if that `is_over`."""
+        step = self.step if is_over else self.step + 1
         return RunError(
-            f"training diverged at step {self.step + 1}: {what}. This step was not kept; "
+            f"training diverged at step {step}: {what}. This step was not kept; "
             f"{self.describe_last_checkpoint()}. A smaller --lr or a longer --warmup usually helps."
         )
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -399,6 +400,12 @@ class TrainConfig(  # a dataclass takes the fields of its last base first
 ):
     """The settings of a training run; train.py chooses a value where one is None."""
 
+    def __post_init__(self) -> None:
+        """Keep paths as text, as the record of a run stores them."""
+        for name, value in list(vars(self).items()):
+            if isinstance(value, os.PathLike):
+                object.__setattr__(self, name, os.fspath(value))
+
     def check(self) -> None:
         """Raise InputError for a value out of its bounds, or for settings that exclude each other."""
         validate(self)
@@ -447,7 +454,11 @@ class TrainConfig(  # a dataclass takes the fields of its last base first
         if self.adapter_rank is not None and self.init is None:
             raise InputError("--adapter-rank trains beside the weights of a trained model: name its folder with --init")
         if not self.is_lesson:
+            if self.data.startswith("task:"):
+                raise InputError(f"--data {self.data} is for teaching: name an --objective, such as reinforce or sft")
             return
+        if "://" in self.data:
+            raise InputError(f"--objective {self.objective} reads a file: download {self.data} first")
         if self.init is None:
             raise InputError(f"--objective {self.objective} teaches a trained model: name its folder with --init")
         if self.data in ("python-docs", "python-source", "shakespeare"):

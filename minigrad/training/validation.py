@@ -31,7 +31,7 @@ def check_weights(run: Run) -> None:
     run.optimizer.complete()
     for name, parameter in run.model.named_parameters():
         if not np.isfinite(parameter.data).all():
-            raise run.divergence(f"{name} holds numbers that are not finite")
+            raise run.divergence(f"{name} holds numbers that are not finite", is_over=True)
     one = next(evaluation_batches(run.validation, context=run.settings.context))
 
     def loss() -> Tensor:
@@ -39,7 +39,7 @@ def check_weights(run: Run) -> None:
 
     with no_grad(), np.errstate(all="ignore"):
         if not math.isfinite(loss().item()):
-            raise run.divergence(first_anomaly(run, loss))
+            raise run.divergence(first_anomaly(run, loss), is_over=True)
     run.checked_step = run.step
 
 
@@ -77,6 +77,8 @@ def evaluate(run: Run, *, everything: bool) -> Score:
         found = quick = score(run, run.validation, None if everything else run.quick_evaluation)
         if everything and run.evaluates_twice:
             quick = score(run, run.validation, run.quick_evaluation)
+    if not math.isfinite(quick.bits_per_byte):
+        raise run.divergence("the loss of the validation text is not finite", is_over=True)
     run.score = found if everything else run.score
     run.last = Best(run.step, quick.bits_per_byte)
     learns_text = run.settings.objective is None  # otherwise the text shows what is forgotten, not what is learned

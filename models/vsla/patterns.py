@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from minigrad import ops
+from minigrad.autograd.graph import is_recording
 from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
 from minigrad.kernels.decoding.kept import Kept, keep_rows, widened_texts
@@ -93,7 +94,8 @@ class AttentionPattern:
         if self.kind == "adaptive":
             entropy = relative_entropy(q.data, k.data, offsets=offsets, key_ranges=ranges, first_visible=first)
             far_visible = np.where(entropy > self.entropy, far_visible, 0)
-            self.far_share = float((far_visible > 0).mean()) if far_visible.size else 0.0
+            if is_recording() and far_visible.size:
+                self.far_share = float((far_visible > 0).mean())
         far_k, far_v, far_ranges = self._far_keys(k, v, offsets) if far is None else far
         seen = ops.SeenKeys(offsets, ranges, visible, first)
         seen_far = ops.SeenFarKeys(far_ranges, far_visible, weight=float(self.block))

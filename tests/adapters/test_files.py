@@ -13,7 +13,7 @@ import pytest
 import models
 from minigrad import InputError, no_grad
 from minigrad.adapters import adapt, adapt_tokens
-from minigrad.adapters.files import CONFIG, WEIGHTS, base_of, is_adapter, save, trained
+from minigrad.adapters.files import CONFIG, WEIGHTS, base_of, is_adapter, model_below, save, trained
 from minigrad.formats.safetensors import read_tensors, save_tensors
 from minigrad.nn.language_model import LanguageModel
 from tests.models.tiny import build, tokens
@@ -143,3 +143,33 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert "peft_type = 'LOHA'; only 'LORA'" in refused(peft_type="LOHA")
     assert "has rank_pattern" in refused(rank_pattern={"q_proj": 4})
     assert "is damaged: r takes a whole number of at least 1, not 0" in refused(r=0)
+
+
+def test_adapters_of_adapters_are_added_to_both(tmp_path: Path) -> None:
+    taught("vidya-v2", tmp_path)
+    second = models.load(tmp_path / "adapter")
+    adapt(second, 2)
+    rng = np.random.default_rng(1)
+    for name, parameter in second.named_parameters():
+        if "lora_B" in name:
+            parameter.data = rng.normal(size=parameter.shape)
+    save(second, tmp_path / "second", base=tmp_path / "adapter")
+    assert base_of(tmp_path / "second") == tmp_path / "adapter"
+    assert model_below(tmp_path / "second") == tmp_path / "base"
+    wanted = logits(second)
+    np.testing.assert_allclose(logits(models.load(tmp_path / "second")), wanted, atol=1e-5 * np.abs(wanted).max())
+    with pytest.raises(InputError, match=r"adapters of adapters .*merge"):
+        models.load(tmp_path / "second", quantize="int8")
+
+
+def test_adapters_that_are_their_own_base_are_refused(tmp_path: Path) -> None:
+    taught("vidya-v2", tmp_path)
+    rewrite(tmp_path / "adapter", base_model_name_or_path=str(tmp_path / "adapter"))
+    with pytest.raises(InputError, match="has itself as its base"):
+        models.load(tmp_path / "adapter")
+
+
+def test_adapters_do_not_grow(tmp_path: Path) -> None:
+    taught("vidya-v2", tmp_path)
+    with pytest.raises(InputError, match=r"merge them before the model grows: models.load\("):
+        models.grow(tmp_path / "adapter", width=48)

@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import models
-from minigrad import nn
+from minigrad import nn, no_grad
 from minigrad.data.tokens.batches import Batch
 from minigrad.distributed.pipeline import Pipeline, check_layers, largest_stage, layer_cuts, owners
 from minigrad.distributed.world import World
 from minigrad.errors import InputError, RunError
 from minigrad.nn.language_model import LanguageModel
+from minigrad.optim import AdamW
+from minigrad.programs.decoder import Decoder
 from minigrad.training.folder import checkpoint
 from minigrad.training.keeping import restore, save
 from minigrad.training.parallel import Replicas
@@ -199,3 +201,34 @@ def test_models_that_cannot_be_divided_are_refused(family, changes, stages, mess
 
 def test_a_model_that_fits_is_not_refused():
     check_layers(build("vidya-v2"), "vidya-v2", 4)
+
+
+def told_by_both(model: LanguageModel) -> float:
+    """Return how far the logits of the program are from those of the model."""
+    model.eval()
+    decoder = Decoder(model)
+    assert decoder.has_program
+    written = decoder.step([5], model.new_cache(1))
+    with no_grad():
+        read = model([[5]]).data[:, 0]
+    model.train()
+    return float(abs(written - read).max())
+
+
+@pytest.mark.parametrize(("family", "changes"), [("gpt2", {}), ("vsla", {"num_layers": 5}), ("vidya-v1", {})])
+def test_each_stage_writes_samples_with_the_newest_weights_of_all(family: str, changes: dict[str, Any]) -> None:
+    def work(world: World) -> list[float]:
+        model = build(family, **changes)
+        optimizer = AdamW(model.parameters(), lr=0.05)
+        optimizer.divide_among(world, owners(model, 2))
+        stage, apart = Pipeline(model, world, seed=3), [told_by_both(model)]
+        for step in range(3):
+            stage.run([batch()], step=step, num_targets=batch().num_targets)
+            optimizer.step()
+            optimizer.zero_grad()
+        optimizer.complete()
+        return [*apart, told_by_both(model)]
+
+    for before, after in together(2, work):
+        assert before < 1e-5
+        assert after < 1e-4

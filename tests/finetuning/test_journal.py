@@ -86,3 +86,12 @@ def test_what_is_no_journal_is_refused_before_the_first_question(tmp_path: Path)
         with pytest.raises(InputError):
             Journal(path)
     assert record.read_text(encoding="utf-8") == '{\n  "settings": {}\n}\n'
+
+
+def test_a_number_can_be_typed_as_an_answer(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    taught(path, "7 x 8?", "=56", "x?", "= 1")
+    assert kept(path) == [["7 x 8?", "56"], ["x?", "= 1"]]
+    alone = TeachingSession(Journal(path), lambda question, turn: [], lambda question, answer: True, lambda text: None)
+    assert "".join(alone.run(["9 x 9?", "81"])) == ""
+    assert kept(path)[-1] == ["9 x 9?", "81"]

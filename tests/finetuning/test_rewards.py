@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -123,3 +124,17 @@ def test_equal_rewards_teach_nothing_not_even_the_distance_from_the_reference() 
     batch = some.batch(seed=0, step=0, batch_size=8)
     assert some.reward == (0, False)  # of answers drawn at random
     assert not batch.counts
+
+
+def test_answers_end_where_the_context_does() -> None:
+    """The room for answers was measured with other questions: a practice question may be longer."""
+    some = practice("reinforce", "brackets")
+    some.begin(build())
+    some.settings = replace(some.settings, context=some.most_prompt + 3)
+    lengths = [some.batch(seed=0, step=step, batch_size=8).layout.lengths.max() for step in range(10)]
+    assert max(lengths) == some.settings.context
+
+
+def test_a_token_that_the_tokenizer_does_not_know_is_wrong() -> None:
+    rollouts = Rollouts([[1]] * GROUP, [[TOK.vocab_size + 1, END]] * GROUP, np.zeros(2 * GROUP), GROUP)
+    assert not practice()._rewards([Problem("2 + 3 =", "5")], rollouts).any()

@@ -34,3 +34,12 @@ def test_a_group_of_one_tensor_needs_no_list() -> None:
 def test_groups_that_cannot_be_used_are_refused(make: Callable[[Tensor], Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         make(Tensor([1.0], requires_grad=True))
+
+
+def test_the_rates_of_groups_follow_a_rate_that_is_changed_on_the_optimizer() -> None:
+    one, other = (Tensor(np.ones(1), requires_grad=True) for _ in range(2))
+    optimizer = SGD([{"params": [one], "lr": 0.1}, {"params": [other]}], lr=1.0, momentum=0.0, weight_decay=0.0)
+    optimizer.lr = 1e-3
+    (one + other).sum().backward()
+    optimizer.step()
+    np.testing.assert_allclose([1 - one.item(), 1 - other.item()], [1e-4, 1e-3], rtol=1e-3)

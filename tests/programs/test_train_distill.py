@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import models
 from minigrad.training.settings import TrainConfig
 from tests.killed_runs import killed_at
 from tests.killed_runs import repeat as repeated
@@ -60,4 +62,16 @@ def test_what_distillation_needs_is_named(
     assert refused(vocab=300).startswith("--vocab is for training a tokenizer, but --teacher brings one")
     assert refused(adaptive_context=True).startswith("--adaptive-context cannot be given with a --teacher")
     assert refused(replay=0.5).startswith("--replay is for teaching a trained model: give --objective sft")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_teacher_with_unused_tokens_is_refused_before_the_run_begins(
+    capsys: pytest.CaptureFixture[str], text: Path, finished: Path, tmp_path: Path
+) -> None:
+    teacher = models.build("vidya-v2", "nano", vocab_size=304)
+    teacher.save(tmp_path / "teacher")
+    shutil.copy(finished / "tokenizer.json", tmp_path / "teacher")
+    student = flags(distilling(text, tmp_path / "teacher", tmp_path / "run"))
+    error = refusal(capsys, *student)
+    assert "knows 304 tokens and the student 300" in error
     assert not (tmp_path / "run").exists()

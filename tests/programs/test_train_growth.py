@@ -139,3 +139,9 @@ def test_a_plan_describes_the_growth(capsys, text, narrow, tmp_path):
     assert SAID in said
     assert "vidya-v2 micro" in said
     assert not (tmp_path / "wide").exists()
+
+
+@pytest.mark.parametrize("momentum", [0.9, 0.0])
+def test_a_run_trained_with_sgd_grows_without_moments(text: Path, tmp_path: Path, momentum: float) -> None:
+    first = run(text, tmp_path / "first", steps=4, optimizer="sgd", momentum=momentum).out
+    assert grown(text, first, tmp_path / "wide", steps=1, lr=1e-12).name == "wide"

@@ -91,3 +91,12 @@ def test_training_can_start_from_the_weights_of_a_run(text, finished, tmp_path):
     assert (tmp_path / "new" / "tokenizer.json").read_text(encoding="utf-8") == (finished / "tokenizer.json").read_text(
         encoding="utf-8"
     )
+
+
+def test_another_tokenizer_with_as_many_tokens_is_refused(capsys, finished, tmp_path, start_from):
+    """The weights know tokens by their numbers: with others a run would train, and end as it began."""
+    tokenizer.train(["another text, of other words and of other pairs"] * 9, vocab_size=300).save(tmp_path / "x.json")
+    error = refusal(capsys, *start_from(finished, tokenizer=str(tmp_path / "x.json"), plan=True))
+    assert f"x.json is not the tokenizer of the model in --init {finished}" in error
+    shutil.copy(finished / "tokenizer.json", tmp_path / "same.json")
+    assert train_program.main(start_from(finished, tokenizer=str(tmp_path / "same.json"))) == 0

@@ -43,3 +43,18 @@ def test_a_run_whose_record_is_removed_can_be_continued_all_the_same(monkeypatch
         patch.setattr(Run, "end_step", remove_after)
         run(text, tmp_path / "run", steps=10)
     assert train_program.main(["--resume", str(tmp_path / "run"), "--steps", "12"]) == 0
+
+
+def test_an_ended_run_without_its_checkpoints_is_not_trained_again_from_the_start(capsys, text, tmp_path):
+    """Its weights and its log would be replaced by those of a new run."""
+    out = tmp_path / "run"
+    run(text, out, steps=6)
+    shutil.rmtree(out / "checkpoints")
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name != ".lock"}
+    for more in ([], ["--steps", "9"]):
+        error = refusal(capsys, "--resume", str(out), *more)
+        assert error == (
+            f"{out} has ended after 6 steps, and its checkpoints are gone, so it cannot continue; a new run begins "
+            f"from its weights with --init {out}"
+        )
+    assert {path: path.read_bytes() for path in before} == before

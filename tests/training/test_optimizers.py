@@ -7,9 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import models
+from minigrad.adapters.low_rank import adapt, adapt_tokens
 from minigrad.distributed.world import ALONE
 from minigrad.optim import SGD, AdamW, Muon
-from minigrad.training.optimizers import NAMES, bytes_kept, kept_elements, optimizer_of
+from minigrad.training.optimizers import NAMES, bytes_kept, kept_elements, matrices_of, optimizer_of
 from minigrad.training.planning.choices import choose_optimizer
 from minigrad.training.settings import RunSettings
 from tests.models import tiny
@@ -61,3 +62,13 @@ def test_muon_is_chosen_where_it_is_a_small_part_of_a_step() -> None:
     nano, large = models.skeleton("vidya-v2", "nano"), models.skeleton("vidya-v2", "2.0")
     assert [choose_optimizer(nano, tokens, 256) for tokens in (2_048, 128)] == ["muon", "adamw"]
     assert [choose_optimizer(large, tokens, 256) for tokens in (2_048, 65_536)] == ["adamw", "muon"]
+
+
+def test_muon_does_not_turn_the_rows_of_single_tokens() -> None:
+    model = tiny.build("vidya-v2")
+    adapt(model, 2)
+    adapt_tokens(model, [1, 4])
+    turned = {id(each) for each in matrices_of(model)}
+    names = [name for name, each in model.named_parameters() if id(each) in turned]
+    assert names
+    assert all("lora" in name for name in names)

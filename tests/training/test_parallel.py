@@ -218,3 +218,9 @@ def test_a_profile_changes_nothing_and_names_the_replica_it_measures(
             operations += [line.split(";")[0] for line in printed.splitlines() if line.startswith("products: ")]
     assert small_runs.outcome(tmp_path / "profiled") == small_runs.outcome(tmp_path / "plain")
     assert operations[0] == operations[1]  # all threads' products are counted
+
+
+def test_a_process_without_a_sequence_measures_nothing() -> None:
+    """Of two processes, one has no part of a batch of a single sequence, and may write its log before any other."""
+    model = build("vidya-v2", "float32")
+    assert Replicas(model, 1, 0).measurements() == {}

@@ -25,3 +25,10 @@ from minigrad.training.settings import TrainConfig
 def test_what_lacks_its_objective_or_its_teacher_is_refused(settings, message):
     with pytest.raises(InputError, match=message):
         settings.check()
+
+
+def test_lessons_are_a_task_or_a_file_and_a_task_needs_an_objective() -> None:
+    with pytest.raises(InputError, match=r"--data task:sorting is for teaching: name an --objective"):
+        TrainConfig(data="task:sorting").check()
+    with pytest.raises(InputError, match=r"download https://example\.com/a\.jsonl first"):
+        TrainConfig(data="https://example.com/a.jsonl", objective="sft", init="runs/a").check()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import tokenizer
@@ -90,3 +92,8 @@ def test_the_flags_stand_in_the_order_of_their_groups():
     lengths = "how long (one of these)"
     assert titles == ["model", "data", lengths, "optimisation", "teaching", "adapters", "processes", "output"]
     assert [each.name for each in options(TrainConfig)][:2] == ["model", "size"]
+
+
+def test_paths_are_kept_as_text() -> None:
+    asked = TrainConfig(data=Path("a.txt"), held_out=Path("b.txt"), tokenizer=Path("c"))  # type: ignore[arg-type]
+    assert (asked.data, asked.held_out, asked.tokenizer) == ("a.txt", "b.txt", "c")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
+from minigrad.errors import RunError
+from minigrad.evaluate.losses import Score
+from minigrad.training import validation
 from minigrad.training.parallel import Replicas
-from minigrad.training.validation import first_anomaly
+from minigrad.training.validation import check_weights, evaluate, first_anomaly
 from tests.distributed.rooms import Room, together
 from train import accumulate_gradients
 
@@ -29,3 +34,22 @@ def test_all_processes_name_what_one_of_them_found(make, pipeline):
 def test_without_an_anomaly_the_gradient_became_too_large(make):
     run = make()
     assert first_anomaly(run, lambda: accumulate_gradients(run, run.batch())) == "the gradient became too large"
+
+
+def test_a_step_that_is_over_is_named_and_not_the_next_one(make):
+    run = make()
+    run.begin()
+    run.step = 7
+    run.model.model.layers[-1].mlp.down_proj.weight.data[...] = float("nan")
+    with pytest.raises(RunError, match=r"training diverged at step 7: model\.layers"):
+        check_weights(run)
+
+
+def test_a_validation_loss_that_is_not_finite_is_never_the_best(make, monkeypatch):
+    run = make()
+    run.begin()
+    run.step = 7
+    monkeypatch.setattr(validation, "score", lambda *_: Score(math.nan, math.nan, 9, math.nan, math.nan))
+    with pytest.raises(RunError, match="diverged at step 7: the loss of the validation text is not finite"):
+        evaluate(run, everything=False)
+    assert run.best is None

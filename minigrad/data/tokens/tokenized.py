@@ -21,16 +21,17 @@ class TokenizedCorpus:
     tokenizer: Tokenizer
     train: TokenFile | TokenMixture
     validation: TokenFile
-    byte_lengths: Array  # (V,), to convert nats per token into bits per byte
+    byte_lengths: Array  # (vocab_size of the model,), to convert nats per token into bits per byte
 
     @classmethod
-    def of(cls, corpus: Corpus | Mixture, tokenizer: Tokenizer) -> TokenizedCorpus:
-        """Encode a corpus; the tokens are kept in the cache folder."""
+    def of(cls, corpus: Corpus | Mixture, tokenizer: Tokenizer, vocab_size: int = 0) -> TokenizedCorpus:
+        """Encode a corpus, whose tokens are kept in the cache folder; the model may know more tokens (`vocab_size`)."""
         each = corpus.parts if isinstance(corpus, Mixture) else (corpus.split(),)
         files = tuple(prepare(parts.train, tokenizer) for parts in each)
         train = TokenMixture(files, corpus.shares) if isinstance(corpus, Mixture) else files[0]
         validation = prepare(corpus.split().validation, tokenizer)
-        return cls(corpus, tokenizer, train, validation, token_byte_lengths(tokenizer, tokenizer.vocab_size))
+        lengths = token_byte_lengths(tokenizer, max(vocab_size, tokenizer.vocab_size))
+        return cls(corpus, tokenizer, train, validation, lengths)
 
     @functools.cached_property
     def test(self) -> TokenFile:

@@ -88,6 +88,11 @@ def _open_existing(given: TrainConfig, explicit: Collection[str], lock: FolderLo
         checkpoint.recover(path)
     world.collect(path)  # the others wait until the folder is recovered
     record, settings = _continued(given, explicit, Record.read(path), path)
+    if record.result and not checkpoint.steps(path):
+        raise InputError(
+            f"{path} has ended after {plural(record.result['steps'], 'step')}, and its checkpoints are gone, so it "
+            f"cannot continue; a new run begins from its weights with --init {path}"
+        )
     settings.check_processes(world.size)
     if record.processes != world.size and record.settings.get("threads") is None:
         settings = dataclasses.replace(settings, threads=None)  # chosen anew: other processes share the cores

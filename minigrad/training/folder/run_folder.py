@@ -50,7 +50,8 @@ def difference(record: Record, found: Mapping[str, str]) -> str:
     if record.base != found["base"]:
         return f"the model in {record.used['init']}"
     if record.lessons != found["lessons"]:
-        return f"what {record.data} teaches"
+        teacher = record.used.get("teacher")
+        return f"the model in {teacher}" if teacher else f"what {record.data} teaches"
     if record.validation_text not in ("", found["validation_text"]):
         return f"the validation text of {record.used.get('held_out') or name}"
     return ""

@@ -61,6 +61,11 @@ class Plan:
                 f"the tokenizer {settings.tokenizer} has {tokens:,} tokens, but the model in --init {settings.init} "
                 f"knows {known:,}: they do not belong together"
             )
+        if self.teacher is not None and (taught := self.teacher.config.vocab_size) != known:
+            raise InputError(
+                f"the model of --teacher {settings.teacher} knows {taught:,} tokens and the student {known:,}, so "
+                "their probabilities cannot be compared: name a student that knows as many with --init"
+            )
         self.check_text()
         if divides_layers(settings, self.world):
             check_layers(self.model, settings.model, self.world.size)
