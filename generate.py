@@ -102,9 +102,12 @@ def teach(config: GenerateConfig) -> Iterator[str]:
 
     def offer(question: str, turn: int) -> list[str]:
         ids, texts = form.encode([{"role": "user", "content": question}]), [""] * several.samples
-        first = turn * several.samples
+        first, is_cut = turn * several.samples, False
         for token in loaded.stream(ids, several, first_sample=first):
             texts[token.sample - first] += token.text
+            is_cut |= token.ended == "length"
+        if is_cut:
+            notice(f"some of these answers were cut after --tokens {several.tokens}; a larger number lets them end")
         return texts
 
     def fits(question: str, answer: str) -> bool:

@@ -23,7 +23,7 @@ from tokenizer.learn.trainer import learn_merges
 from tokenizer.text.added_tokens import END_OF_TEXT, SPECIAL_TOKENS, AddedTokens, Allowed, find_roles
 from tokenizer.text.spelling import mark_spaces
 from tokenizer.text.unicode import compose, composed, decode_utf8
-from tokenizer.vocabulary import Vocabulary
+from tokenizer.vocabulary import LARGEST_SIZE, Vocabulary
 
 FORMATS: dict[str, Callable[[Vocabulary, Path], None]] = {
     "huggingface": tokenizer_json.write,  # tokenizer.json and tokenizer_config.json: they store everything
@@ -272,7 +272,9 @@ def train(
 
 
 def check_size(vocab_size: int, num_specials: int) -> None:
-    """Raise TokenizerError if a vocabulary is too small for the bytes and its special tokens."""
+    """Raise TokenizerError if a vocabulary is too small for the bytes and its special tokens, or too large."""
+    if vocab_size > LARGEST_SIZE:
+        raise TokenizerError(f"the vocabulary has {vocab_size:,} ids, and at most {LARGEST_SIZE:,} can be used.")
     if vocab_size < (smallest := num_specials + 256):
         raise TokenizerError(
             f"vocab_size={vocab_size} is too small: 256 bytes and {num_specials} special tokens need {smallest}."

@@ -205,7 +205,8 @@ def load_chat(path: str | Path, tokenizer: Tokenizer, *, is_untaught: bool = Fal
     config, file = read_config(folder), folder / CONFIG_FILE
     source, names = config.get("chat_template"), named_tokens(config)
     if isinstance(source, list):  # of several templates, each with a name
-        source = {each.get("name"): each.get("template") for each in source if isinstance(each, dict)}.get("default")
+        named = [each for each in source if isinstance(each, dict) and each.get("name") == "default"]
+        source = named[-1].get("template") if named else None
     if (folder / TEMPLATE_FILE).is_file():
         file = folder / TEMPLATE_FILE
         source = read_file(file).decode("utf-8", "replace")

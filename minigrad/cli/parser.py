@@ -68,8 +68,14 @@ class Parser(Generic[Settings]):
             namespace, surplus = self._parser.parse_known_args(arguments)
         except argparse.ArgumentError as error:
             raise self._refusal(error, arguments) from None
-        for word in surplus:
+        # argparse takes positional words from one place alone; the others come back as surplus.
+        several = next((each for each in self.options if each.positional and each.many), None)
+        flags = [word for word in surplus if word.startswith("-") and word != "-"]
+        for word in flags or (surplus if several is None else []):
             raise self._unknown(word)
+        if several is not None and surplus:
+            given = vars(namespace).get(several.name) or []
+            setattr(namespace, several.name, [*given, *map(several.single.convert, surplus)])
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
         return self.settings(**values), set(values)
 

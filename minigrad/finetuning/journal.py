@@ -15,6 +15,7 @@ from pathlib import Path
 from minigrad.errors import RunError
 from minigrad.formats.json_files import add_line, check_lines
 from minigrad.system.files import reason
+from minigrad.system.units import plural
 
 HELP = (
     "type a question; then the number of the best answer, or a better answer (=7 if that is a number); an empty line "
@@ -68,7 +69,7 @@ class TeachingSession:
             if answer:
                 self.journal.add(question.strip(), answer, offered)
                 kept += 1
-        self.tell(f"{kept} answers were added to {self.journal.path}")
+        self.tell(f"{plural(kept, 'answer')} {'was' if kept == 1 else 'were'} added to {self.journal.path}")
 
     def _chosen(self, question: str, lines: Iterator[str], offered: Sequence[str]) -> str:
         """Return the answer that was picked or typed, or nothing."""

@@ -145,9 +145,13 @@ def alternatives(tokens: Iterable[Token], tokenizer: Tokenizer) -> str:
             lines.append("---")
         before = text
         pairs = [(int(token), token.log_probability or 0.0), *token.alternatives]
-        named = [(tokenizer.decode([each]) if each < tokenizer.vocab_size else "", chance) for each, chance in pairs]
+        named = [(_text_of(each, tokenizer), chance) for each, chance in pairs]
         lines.append("   ".join(f"{chance:7.3f} {text!r:<12}" for text, chance in named).rstrip())
     return "\n".join(lines)
+
+
+def _text_of(token: int, tokenizer: Tokenizer) -> str:
+    return tokenizer.decode_bytes([token]).decode("utf-8", "replace") if token < tokenizer.vocab_size else ""
 
 
 class Speed:
@@ -156,7 +160,7 @@ class Speed:
     def __init__(self) -> None:
         self.started = self.first = self.newest = time.perf_counter()
         self.count = self.firsts = self.texts = self.drafted = 0
-        self.contexts, self._context = list[str](), 0
+        self.contexts, self._contexts = list[str](), dict[tuple[int, int], int]()
 
     def note(self, token: Token) -> None:
         """Count a token that has just arrived."""
@@ -165,9 +169,10 @@ class Speed:
             self.first, self.firsts = self.newest, self.firsts + 1
         self.count, self.texts = self.count + 1, self.texts + bool(token.ended)
         self.drafted += token.drafted
-        if token.context and (not token.position or token.context != self._context):
-            self.contexts.append(f"{token.context:,} from token {token.position:,} on")
-        self._context = token.context or 0
+        text, context = (token.prompt, token.sample), token.context or 0
+        if context and context != self._contexts.get(text):
+            self.contexts.append(f"{context:,} from token {token.position:,} on")
+        self._contexts[text] = context
 
     def summary(self) -> str:
         """Return the measured speed as a sentence, or "" where each text has one token."""

@@ -53,6 +53,8 @@ def write_batch(
     >>> [len(samples) for samples in texts], texts[1][2].startswith("be")
     ([3, 3], True)
     """
+    if isinstance(prompts, str):
+        raise InputError(f"write_batch takes several texts, not one: give [{prompts[:40]!r}]")
     begun = [document(tokenizer, prompt) for prompt in prompts]
     parts: list[dict[int, list[str]]] = [{} for _ in prompts]
     for token in stream(model, begun, settings, tokenizer=tokenizer, **changes) if begun else ():

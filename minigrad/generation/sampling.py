@@ -27,9 +27,8 @@ def distribution(
     >>> distribution(np.log([0.5, 0.3, 0.2]), Sampling(temperature=1, top_p=0.6)).round(3).tolist()
     [0.625, 0.375, 0.0]
     """
+    check_finite(logits)
     values = logits.astype(np.float64)
-    if not (np.isfinite(values.max()) and np.isfinite(values.min())):
-        raise InputError("the model's logits are not finite: its weights are damaged, or it diverged in training")
     if counts is not None and sampling.penalises:
         penalise(values, sampling, counts)
     if forbidden is not None:
@@ -117,6 +116,12 @@ def draw(probabilities: Array, uniform: float) -> int:
 def uniform(seed: int, purpose: str, sample: int, position: int) -> float:
     """Return the random number in [0, 1) of one position of one sample; it depends on nothing else."""
     return float(first_uniform(np.uint64(philox_key(seed, purpose)), np.uint64(position), np.uint64(sample)))
+
+
+def check_finite(logits: Array) -> None:
+    """Raise InputError if a logit is not finite."""
+    if not (np.isfinite(logits.max()) and np.isfinite(logits.min())):
+        raise InputError("the model's logits are not finite: its weights are damaged, or it diverged in training")
 
 
 def log_probabilities(logits: Array) -> Array:

@@ -158,7 +158,7 @@ class Api:
 
     def _check_caller(self, path: str, request: Request) -> None:
         # A page of the web can let a browser call a local address under a name of the page's own (DNS rebinding).
-        if self._config.is_local and request.url.hostname not in LOCAL:
+        if self._config.is_local and request.url.hostname not in (*LOCAL, self._config.host):
             raise RefusedError("this server answers at local addresses only", 403)
         key, given = self._config.api_key, request.headers.get("authorization", "").encode()
         if key is not None and path not in _OPEN and not hmac.compare_digest(given, f"Bearer {key}".encode()):

@@ -37,12 +37,12 @@ class Body(Group):
     model: str | None = option(None, "the name of a model; by default the first one that is served")
     max_tokens: int | None = option(None, "tokens of the text", at_least=0, at_most=_MOST)
     temperature: float = option(1.0, "0 always takes the most likely token", at_least=0, at_most=2)
-    top_p: float = option(1.0, "choose among the most likely tokens, up to this probability", above=0, at_most=1)
+    top_p: float = option(1.0, "choose among the most likely tokens, up to this probability", at_least=0, at_most=1)
     top_k: int | None = option(None, "choose among the k most likely tokens", at_least=1, at_most=_MOST)
     min_p: float | None = option(None, "a share of the highest probability", above=0, at_most=1)
     n: int = option(1, "texts of each prompt", at_least=1, at_most=1024)
     seed: int | None = option(
-        None, "the seed of the draws; by default a different one each time", at_least=0, at_most=_SEEDS
+        None, "the seed of the draws; by default a different one each time", at_least=-_SEEDS - 1, at_most=_SEEDS
     )
     presence_penalty: float = option(0.0, "lowers tokens that occur", at_least=-2, at_most=2)
     frequency_penalty: float = option(0.0, "lowers tokens each time they occur", at_least=-2, at_most=2)

@@ -7,6 +7,7 @@ and values there: such a piece is read once, and copied.
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Sequence
 
@@ -73,5 +74,5 @@ class Places:
 
 
 def key(prompt: Sequence[int], stop: int) -> bytes:
-    """Return what names the piece of a prompt that ends with the token before `stop`: all tokens up to there."""
-    return np.array(prompt[:stop], np.int64).tobytes()
+    """Return what names the piece of a prompt that ends with the token before `stop`: a hash of all up to there."""
+    return hashlib.blake2b(np.array(prompt[:stop], np.int64).tobytes(), digest_size=32).digest()

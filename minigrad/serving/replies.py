@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import secrets
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -55,6 +57,9 @@ class Echo(NamedTuple):
     hidden: int
 
 
+_DECODER = codecs.getincrementaldecoder("utf-8")
+
+
 class Reply:
     """The reply to one request: `whole` or `chunk` turn parts of its texts into JSON. `prompts` are their ids."""
 
@@ -67,7 +72,8 @@ class Reply:
         self._kind = f"{kind}.chunk" if self.is_chat and body.stream else kind
         prefix = "chatcmpl" if self.is_chat else "cmpl"
         self._head = {"id": f"{prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}
-        self._lengths = dict[int, int]()  # characters of the tokens of each text so far
+        self._lengths = defaultdict[int, int](int)  # characters that the tokens of each text have completed so far
+        self._decoders = defaultdict[int, codecs.IncrementalDecoder](lambda: _DECODER("replace"))
         self._echoes = dict[int, Echo]()
 
     @property
@@ -133,16 +139,15 @@ class Reply:
             return None
         found: Json = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
         for token in part.tokens:
-            text, length = self._shown(_id(token)), self._lengths.get(part.index, 0)
             known = token.log_probability
-            found["tokens"].append(text)
+            found["tokens"].append(self._shown(_id(token)))
             found["token_logprobs"].append(known)
             others = dict[str, float | None]()
             for other, value in (*token.alternatives, (_id(token), known)) if known is not None else ():
                 others.setdefault(self._shown(other), value)
             found["top_logprobs"].append(others or None)
-            found["text_offset"].append(length)
-            self._lengths[part.index] = length + len(text)
+            found["text_offset"].append(self._lengths[part.index])
+            self._lengths[part.index] += len(self._decoders[part.index].decode(self._bytes(_id(token))))
         return found
 
     def _described(self, token: Token | Scored) -> Json:

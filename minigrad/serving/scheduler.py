@@ -29,7 +29,7 @@ import numpy as np
 from minigrad.autograd.graph import no_grad
 from minigrad.errors import InputError
 from minigrad.generation.continuation import Continuation, Token
-from minigrad.generation.sampling import log_probabilities, most_likely
+from minigrad.generation.sampling import check_finite, log_probabilities, most_likely
 from minigrad.kernels.gemm.backend import can_keep_rows_apart, rows_apart
 from minigrad.nn.language_model import LanguageModel
 from minigrad.programs.decoder import Decoder
@@ -237,7 +237,11 @@ class Scheduler:
         for text, stop in zip(texts, stops, strict=True):
             text.read = stop
             self.places.hold(text.place, text.prompt, stop)
-        return [(texts[0], _score(texts[0], number, row)) for number, row in enumerate(logits[0], begins[0] + 1)]
+        try:
+            return [(texts[0], _score(texts[0], number, row)) for number, row in enumerate(logits[0], begins[0] + 1)]
+        except InputError as error:  # logits that are not finite
+            self._leave(texts[0])
+            return [(texts[0], error)]
 
     def _write(self) -> None:
         """Write a token of each text whose prompt is read."""
@@ -265,6 +269,7 @@ class Scheduler:
 
 def _score(text: Text, number: int, logits: Array) -> Scored:
     """Return a token of a prompt, by its number, with its log-probability, and the most likely ones in its place."""
+    check_finite(logits)
     known, token = log_probabilities(logits), text.prompt[number]
     likely = most_likely(known, text.continuation.rules.sampling.alternatives or 0)
     return Scored(token, float(known[token]), tuple((int(i), float(known[i])) for i in likely))

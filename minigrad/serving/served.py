@@ -84,7 +84,7 @@ class Served:
 
     def texts(self, body: Body, prompts: Sequence[list[int]], client: str, most: int | None) -> list[Text]:
         """Return `n` texts for each prompt, none of more than `most` tokens; raises RefusedError if it is too long."""
-        seed = secrets.randbits(48) if body.seed is None else body.seed
+        seed = secrets.randbits(48) if body.seed is None else body.seed % (1 << 63)
         echo = isinstance(body, CompletionBody) and body.echo
         found = []
         for number, prompt in enumerate(prompts):
@@ -123,6 +123,8 @@ class Served:
             alternatives = body.logprobs if isinstance(body, CompletionBody) else None
         same = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
         given = {name: getattr(body, name) for name in same}
+        if body.top_p == 0:  # OpenAI's API allows it: only the most likely token is left
+            given |= {"temperature": 0.0, "top_p": 1.0}
         sampling = Sampling(tokens=tokens, seed=seed, stop=body.stop, alternatives=alternatives, **given)
         return replace(self._rules, sampling=sampling)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -87,8 +89,16 @@ class ServeConfig(LimitSettings, NetworkSettings, PlaceSettings, ModelSettings):
 
     def __post_init__(self) -> None:
         validate(self)
+        if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
+            raise InputError("--api-key takes letters, digits and signs of ASCII: clients send others in several ways")
+        for origin in self.allow_origin:
+            if origin != "*" and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#]+", origin) is None:
+                raise InputError(f"--allow-origin {origin} must be like https://example.com, without a path, or *")
 
     @property
     def is_local(self) -> bool:
         """Whether only programs of this machine can call."""
-        return self.host in LOCAL
+        try:
+            return self.host in LOCAL or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:  # a name
+            return False

@@ -18,7 +18,7 @@ def cache_folder() -> Path:
     ~/.cache. Without a home folder it is a path where nothing can be written.
     """
     if chosen := os.environ.get("MINIGRAD_CACHE"):
-        return Path(chosen)
+        return Path(chosen).expanduser()
     system = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME")
     try:
         return Path(system or "~/.cache").expanduser() / "minigrad"

@@ -30,8 +30,10 @@ def replacing(path: Path) -> Iterator[Path]:
     which may be a link to a file elsewhere. Raises OSError if the disk is full or read-only; `path` is then unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.tmp")
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        if leftover == temporary or not _is_running(leftover.name.split(".")[-2].partition("-")[0]):
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*-*.tmp"):
+        process, _, thread = leftover.name.split(".")[-2].partition("-")
+        is_ours = process.isdecimal() and thread.isdecimal()
+        if leftover == temporary or (is_ours and not _is_running(process)):
             with suppress(PermissionError):  # on Windows, a file that another process has open
                 leftover.unlink(missing_ok=True)
     try:
@@ -46,7 +48,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def _is_running(number: str) -> bool:
     """Whether a process has this number; Windows cannot tell, but does not let open files be removed."""
-    if os.name == "nt" or not number.isdecimal():
+    if os.name == "nt":
         return False
     try:
         with suppress(PermissionError):  # a process of another user

@@ -68,7 +68,7 @@ def test_the_speed_counts_the_tokens_after_the_first_of_each_text():
 
 def test_each_token_is_listed_with_the_most_likely_ones_in_its_place():
     tokens = [token(1, 0, "b"), token(1, 0, "c", prompt=1), token(0, 0, "a")]
-    tokenizer = SimpleNamespace(vocab_size=8, decode=lambda ids: f"t{ids[0]}")
+    tokenizer = SimpleNamespace(vocab_size=8, decode_bytes=lambda ids: f"t{ids[0]}".encode())
     lines = alternatives(tokens, tokenizer).splitlines()
     # The model has more rows than the tokenizer has tokens, and the one of number 8 has no text.
     assert lines == [" -0.500 't7'            -0.500 't7'            -1.250 ''", "---", lines[0], "---", lines[0]]
@@ -81,3 +81,13 @@ def test_the_changes_of_an_adaptive_context_are_listed():
         made.context = context
         speed.note(made)
     assert speed.summary().endswith("; context: 256 from token 0 on, 204 from token 2 on, 306 from token 4 on")
+
+
+def test_texts_that_are_written_together_have_a_context_each():
+    speed = Speed()
+    for position in range(3):
+        for sample, context in enumerate((256, 128)):
+            made = token(sample, position, "a")
+            made.context = context
+            speed.note(made)
+    assert speed.summary().endswith("; context: 256 from token 0 on, 128 from token 0 on")

@@ -277,3 +277,8 @@ def test_a_document_begins_as_its_tokenizer_says() -> None:
     other = tokenizer.Tokenizer(vocabulary)
     assert document(other, "a") == [tok.specials["<|user|>"], tok.specials["<|system|>"], *tok.encode("a")]
     assert document(other, "") == other.borders[0]
+
+
+def test_a_single_text_is_not_several(model):
+    with pytest.raises(InputError, match=r"write_batch takes several texts, not one: give \['to be'\]"):
+        decoding.write_batch(model, tokenizer.train([], vocab_size=261), "to be")

@@ -50,7 +50,7 @@ def test_values_of_python_are_checked_when_they_are_given() -> None:
         ({"stop": ""}, "stop takes text that is not empty, not ''"),
         ({"stop": ["a", ""]}, "stop takes text that is not empty, not ''"),
         ({"stop": 5}, "stop takes a tuple, each text that is not empty, not 5"),
-        ({"top_k": 0}, "top_k takes a whole number of at least 1, not 0"),
+        ({"top_k": 0}, "top_k takes a whole number of at least 1 and at most 1000000000, not 0"),
     ):
         with pytest.raises(InputError) as caught:
             Sampling(**wrong)

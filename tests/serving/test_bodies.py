@@ -136,3 +136,8 @@ def test_a_refusal_has_the_form_of_openai() -> None:
         "error": {"message": "no", "type": "invalid_request_error", "param": "model", "code": "model_not_found"}
     }
     assert RefusedError("no", 504).as_dict()["error"]["type"] == "server_error"
+
+
+def test_what_openai_allows_is_allowed() -> None:
+    fields, _ = read_completion(body(prompt="a", seed=-1, top_p=0))
+    assert (fields.seed, fields.top_p) == (-1, 0)

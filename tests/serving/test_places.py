@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigrad import no_grad
-from minigrad.serving.places import Places
+from minigrad.serving.places import Places, key
 from tests.models.tiny import CONTEXT, build
 
 PROMPT = list(range(1, 10))
@@ -57,3 +57,8 @@ def test_a_cache_of_more_than_keys_and_values_copies_no_pieces() -> None:
     places = Places(build("wiola"), 2, CONTEXT, piece=4)
     places.hold(places.take(), PROMPT, 4)
     assert not places.copy(places.take(), PROMPT, 0, 4)
+
+
+def test_the_name_of_a_piece_does_not_grow_with_the_prompt() -> None:
+    assert len(key(range(4), 4)) == len(key(range(4_000), 4_000))
+    assert key([1, 2, 3], 2) == key([1, 2, 4], 2) != key([1, 2, 3], 3)

@@ -67,6 +67,11 @@ def test_log_probabilities_of_a_completion_continue_across_chunks(tok: Tokenizer
     assert first == {"tokens": ["x"], "token_logprobs": [-1.0], "top_logprobs": [{"x": -1.0}], "text_offset": [0]}
     assert second["text_offset"] == [1]
     assert second["tokens"] == ["bytes:\\xc2"]  # the first half of a character
+    third, fourth = (
+        reply.chunk(part_of(token(each, "", "", -1.0)))["choices"][0]["logprobs"]
+        for each in (tok.encode("¥")[1], letter)
+    )
+    assert (third["text_offset"], fourth["text_offset"]) == ([1], [2])  # the text so far is x¥
 
 
 def test_log_probabilities_without_others_are_wanted_too(tok: Tokenizer) -> None:

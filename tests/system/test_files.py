@@ -69,17 +69,18 @@ def test_a_folder_that_is_not_there_is_a_run_error(tmp_path):
 def test_what_a_killed_writer_left_behind_is_removed(tmp_path):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    for name in (f".file.{ended.pid}.tmp", ".file.name.tmp", f".file.{10**30}.tmp", f".other.{ended.pid}.tmp"):
+    others = [".file.backup.tmp", f".file.{ended.pid}.tmp", ".file.my-copy.tmp", f".other.{ended.pid}-7.tmp"]
+    for name in (f".file.{ended.pid}-7.tmp", f".file.{10**30}-7.tmp", *others):
         (tmp_path / name).write_text("half", encoding="utf-8")
     write_text(tmp_path / "file", "whole")
-    assert names(tmp_path) == [f".other.{ended.pid}.tmp", "file"]
+    assert names(tmp_path) == sorted([*others, "file"])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows cannot tell, but lets nobody remove open files")
 def test_what_another_process_is_writing_stays(tmp_path):
-    (tmp_path / f".file.{os.getppid()}.tmp").write_text("half", encoding="utf-8")
+    (tmp_path / f".file.{os.getppid()}-7.tmp").write_text("half", encoding="utf-8")
     write_text(tmp_path / "file", "whole")
-    assert names(tmp_path) == [f".file.{os.getppid()}.tmp", "file"]
+    assert names(tmp_path) == [f".file.{os.getppid()}-7.tmp", "file"]
 
 
 def test_an_error_of_the_writer_leaves_the_file_as_it_was(tmp_path):

@@ -43,15 +43,23 @@ class _Parser(argparse.ArgumentParser):
         self.error(f"{kind} {flag!r}" + (f", did you mean {nearest[0]}?" if nearest else ""))
 
 
+_MOST_DIGITS = 12
+
+
 def _count(smallest: int) -> Callable[[str], int]:
     """Return a type for flags whose value is a whole number of at least `smallest`."""
 
     def count(text: str) -> int:
-        if not text.isdecimal() or int(text) < smallest:
-            raise argparse.ArgumentTypeError(f"expected a whole number of at least {smallest}, not {text!r}")
+        if not text.isdecimal() or len(text) > _MOST_DIGITS or int(text) < smallest:
+            most = f"with at most {_MOST_DIGITS} digits" if len(text) > _MOST_DIGITS else f"of at least {smallest}"
+            raise argparse.ArgumentTypeError(f"expected a whole number {most}, not {text[:80]!r}")
         return int(text)
 
     return count
+
+
+_SEVERAL: dict[str, Callable[[str], object]] = {"files": Path, "texts": Path, "tokenizers": str}
+"""The positional words that a command may take several of, and their types."""
 
 
 def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
@@ -133,8 +141,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if word.startswith("--") and word.endswith("=--"):  # argparse drops the value, or takes it, by its version
             parser.error(f"{word.removesuffix('=--')} cannot be --, which ends the flags")
     chosen, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        known[chosen.command].refuse(unknown[0])
+    # argparse takes positional words from one place alone; the others come back as unknown.
+    several, kind = next(each for each in _SEVERAL.items() if hasattr(chosen, each[0]))
+    for word in unknown:
+        if word.startswith("-") and word != "-":
+            known[chosen.command].refuse(word)
+    getattr(chosen, several).extend(map(kind, unknown))
     if jit.FOLDER is None:
         complain(
             f"{PROGRAM}: nothing can be kept in the cache folder, so every start compiles for about a minute: set "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from argparse import Namespace
@@ -110,12 +111,14 @@ def _allowed(names: list[str] | None) -> bool | list[str]:
 def _inputs(files: Iterable[Path]) -> Iterator[bytes]:
     """Yield the bytes of each file, or of the standard input if there are no files."""
     for file in files or [STANDARD_INPUT]:
+        if file == STANDARD_INPUT and sys.stdin is None:
+            raise TokenizerError("standard input is closed: name a file.")
         yield sys.stdin.buffer.read() if file == STANDARD_INPUT else read_file(file, may_be_pipe=True)
 
 
 def _refuse_to_overwrite(path: Path) -> None:
-    """Raise TokenizerError if the path is a file or a folder with something in it."""
-    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+    """Raise TokenizerError if anything is at the path, such as a pipe or a link, but for an empty folder."""
+    if os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
         raise TokenizerError(f"{path} exists already, and nothing is ever overwritten: choose another name.")
 
 

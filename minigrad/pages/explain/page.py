@@ -66,7 +66,7 @@ def explain(
     panels = {f"panel{number}": each for number, each in enumerate(shown)}
     links = _PARTS | {name: each.title for name, each in panels.items()}
     sections = [
-        _head(reading, title, drawn, left_out=len(tokens) - len(reading.shown)),
+        _head(reading, title, drawn, len(tokens), 0 if written is None else len(tokens) - written),
         f"<nav>{''.join(f'<a href=#{name}>{escape(text)}</a> ' for name, text in links.items())}</nav>",
         _text(reading),
         _choices(reading),
@@ -92,13 +92,12 @@ def read(model: LanguageModel, tokenizer: Tokenizer, tokens: Sequence[int], writ
     return Reading(model, names, kept, max(written - left_out, 0), first, found, expected, view)
 
 
-def _head(reading: Reading, title: str, drawn: str, left_out: int) -> str:
-    model, count = reading.model, len(reading.tokens)
-    prompt = min(reading.written, count)
+def _head(reading: Reading, title: str, drawn: str, count: int, written: int) -> str:
+    model, left_out = reading.model, count - len(reading.shown)
     facts = f"{format_count(model.num_parameters())} parameters, {model.config.num_layers} layers"
     long = f" The text is longer: its first {left_out:,} tokens are not shown." if left_out else ""
     how = f" Drawn with {escape(drawn)}." if drawn else ""
-    return f"<h1>{escape(title)}</h1><p>{facts}; {count:,} tokens; the model wrote {count - prompt:,}.{how}{long}</p>"
+    return f"<h1>{escape(title)}</h1><p>{facts}; {count:,} tokens; the model wrote {max(written, 0):,}.{how}{long}</p>"
 
 
 _PARTS = {

@@ -63,7 +63,8 @@ _POLICY = (
 )
 
 _MODES = """<div class=row role=radiogroup aria-label="What the page is for"><label><input type=radio name=mode \
-id=as-text checked> Text</label><label><input type=radio name=mode id=as-chat> Conversation</label></div>"""
+id=as-text autocomplete=off checked> Text</label><label><input type=radio name=mode id=as-chat autocomplete=off> \
+Conversation</label></div>"""
 
 _BODY = """<h1>{title}</h1><p>{facts}</p>
 <noscript>This page runs the model as a script, so it needs scripts to be enabled.</noscript>

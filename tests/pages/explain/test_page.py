@@ -101,7 +101,7 @@ def test_a_text_longer_than_the_context_is_read_from_its_newest_part(small, tok,
     model = small("vidya-v2")
     long = (text * 5)[:100]
     page = explain(model, tok, long, written=10)
-    assert "64 tokens; the model wrote 64" in page
+    assert "100 tokens; the model wrote 90." in page
     assert "The text is longer: its first 36 tokens are not shown." in page
     assert ">The prompt<" not in page
     ribbons = [re.findall(r"<p class=ribbon>(.*?)</p>", each) for each in (page, explain(model, tok, long[-64:]))]

@@ -18,6 +18,7 @@ BAD = [
     (["train", "CORPUS", "--out", "NEW", "--vocab-size", "258"], "256 bytes and 5 special tokens need 261"),
     (["train", "CORPUS", "--out", "NEW", "--vocab-size", "99999999999"], "at most 16,777,216 can be used"),
     (["train", "CORPUS", "--out", "NEW", "--min-frequency", "0"], "at least 1, not '0'"),
+    (["train", "CORPUS", "--out", "NEW", "--min-frequency", "1" + "0" * 20], "with at most 12 digits, not '1000"),
     (["train", "CORPUS", "--out", "NEW", "--max-memory", "1"], "max_memory=1,048,576 bytes is too little"),
     (["train", "CORPUS", "--out", "NEW", "--split", r"\\w+"], "Oniguruma, understands differently"),
     (["train", "CORPUS", "--out", "NEW", "--split", "gpt-2"], "unknown split 'gpt-2'"),
@@ -130,3 +131,34 @@ def test_a_cache_that_cannot_be_used_is_told_with_the_way_out(run, trained, monk
     assert code == 0
     assert errors.count("\n") == 1
     assert errors.endswith("set MINIGRAD_CACHE to a folder that can be written to\n")
+
+
+def test_files_may_follow_flags(run, corpus, trained):
+    """argparse takes the files of a command from one place alone."""
+    file = str(corpus / "a.txt")
+    for command, *flags in (
+        ["encode", "--document"],
+        ["encode", "--split", "gpt2"],
+        ["show", "--allow-special", "all"],
+    ):
+        assert run(command, trained[0], *flags, file) == run(command, trained[0], file, *flags)
+    code, out, errors = run("compare", trained[0], "--text", file, trained[0])
+    assert code == 2 or (code == 0 and out), errors
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes in folders")
+def test_a_pipe_or_a_dangling_link_is_not_replaced(run, corpus, trained, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("pipe", "link"):
+        code, _, errors = run("show", trained[0], str(corpus / "a.txt"), "--html", str(tmp_path / name))
+        assert (code, "exists already" in errors) == (2, True)
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_closed_standard_input_is_one_sentence(trained):
+    command = f"{sys.executable} -m tokenizer encode {trained[0]} <&-"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "python -m tokenizer encode: standard input is closed: name a file.\n"

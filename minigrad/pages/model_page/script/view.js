@@ -95,7 +95,7 @@ class View {
   }
 
   // Write on at the end of the text; or from the cursor on, if it is not there: the text after it makes way.
-  write(tokens = Number($("count").value)) {
+  write(tokens = Math.max(1, Math.round(Number($("count").value)) || 1)) {
     this.remember();
     if (this.place !== null) this.reader.replace(this.tokensOf($("text").value.slice(0, $("text").selectionStart)));
     this.prompt = this.piecesOf(this.reader.ids).join("");
