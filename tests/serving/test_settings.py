@@ -20,12 +20,9 @@ def test_several_folders_are_one_setting() -> None:
         PARSER.read(["a", "--tokens", "3", "b"])
 
 
-@pytest.mark.parametrize(
-    ("host", "is_local"),
-    [("127.0.0.1", True), ("localhost", True), ("127.0.0.2", True), ("0.0.0.0", False), ("a-name", False)],
-)
-def test_some_addresses_are_of_this_machine_only(host: str, is_local: bool) -> None:
-    assert ServeConfig(runs=("a",), host=host).is_local == is_local
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2", "::1", "0.0.0.0", "a-name"])
+def test_some_addresses_are_of_this_machine_only(host: str) -> None:
+    assert ServeConfig(runs=("a",), host=host).is_local == (host not in ("0.0.0.0", "a-name"))
 
 
 def test_a_folder_that_is_given_twice_is_refused() -> None:

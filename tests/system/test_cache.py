@@ -9,6 +9,8 @@ from minigrad.system import cache
 def test_the_cache_folder_follows_the_environment(monkeypatch):
     monkeypatch.setenv("MINIGRAD_CACHE", "/chosen")
     assert cache.cache_folder() == Path("/chosen")
+    monkeypatch.setenv("MINIGRAD_CACHE", "~/chosen")
+    assert cache.cache_folder() == Path.home() / "chosen"
     monkeypatch.delenv("MINIGRAD_CACHE")
     monkeypatch.setenv("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME", "/system")
     assert cache.cache_folder() == Path("/system/minigrad")

@@ -136,14 +136,10 @@ def test_a_cache_that_cannot_be_used_is_told_with_the_way_out(run, trained, monk
 def test_files_may_follow_flags(run, corpus, trained):
     """argparse takes the files of a command from one place alone."""
     file = str(corpus / "a.txt")
-    for command, *flags in (
-        ["encode", "--document"],
-        ["encode", "--split", "gpt2"],
-        ["show", "--allow-special", "all"],
-    ):
-        assert run(command, trained[0], *flags, file) == run(command, trained[0], file, *flags)
-    code, out, errors = run("compare", trained[0], "--text", file, trained[0])
-    assert code == 2 or (code == 0 and out), errors
+    for command, *flags in (["encode", "--document"], ["show", "--allow-special", "all"]):
+        code, out, _ = after = run(command, trained[0], *flags, file)
+        assert after == run(command, trained[0], file, *flags)
+        assert (code, bool(out)) == (0, True)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no named pipes in folders")
