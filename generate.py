@@ -137,8 +137,8 @@ class Loaded(NamedTuple):
         return stream(model, prompt, config, tokenizer=tokenizer, draft=draft, first_sample=first_sample)
 
 
-def load(config: GenerateConfig) -> Loaded:
-    """Load the models and the tokenizer, and compile what is not compiled yet.
+def load(config: GenerateConfig, dtype: str | None = None) -> Loaded:
+    """Load the models and the tokenizer, and compile what is not compiled yet; `dtype`: as in `models.load`.
 
     Raises InputError if a folder cannot be used, the model cannot generate, or the draft model has another tokenizer.
     """
@@ -151,7 +151,7 @@ def load(config: GenerateConfig) -> Loaded:
     import tokenizer
 
     raise_on_interrupt()
-    model = load_model(config.run, config, **assignments(config.set))
+    model = load_model(config.run, config, dtype=dtype, **assignments(config.set))
     tok = tokenizer.load(config.run)
     draft = None
     if config.draft is not None:
@@ -232,7 +232,7 @@ def write_page(config: GenerateConfig) -> Iterator[str]:
     Raises InputError if the folder cannot be used, the page cannot be written, or the model does not fit in a page.
     """
     check_new_file(Path(str(config.page)))
-    loaded = load(config)
+    loaded = load(config, "float32")  # a page computes in this precision alone
     from minigrad.adapters import merge
     from minigrad.generation.decoding import document
     from minigrad.pages.model_page.page import model_page

@@ -105,3 +105,10 @@ def test_adapters_are_in_the_weights_of_the_page(folder, capsys, tmp_path):
     plain, adapted = (re.search(r"id=weights>(.*?)</script>", page)[1] for page in pages)
     assert len(plain) == len(adapted)
     assert plain != adapted
+
+
+def test_a_run_in_float64_becomes_a_page(folder, capsys, tmp_path):
+    models.load(folder, dtype="float64").save(tmp_path / "run")
+    tokenizer.load(folder).save(tmp_path / "run")
+    page = written(capsys, tmp_path / "run", tmp_path / "page.html")
+    assert content_of(page)["model"] == content_of(written(capsys, folder, tmp_path / "other.html"))["model"]
