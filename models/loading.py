@@ -16,7 +16,7 @@ from minigrad.adapters.files import model_below as model_below
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import require_floats
 from minigrad.formats.json_files import read_json
-from minigrad.formats.weights import check_weights, read_each_weight, read_shapes
+from minigrad.formats.weights import check_arrays, read_each_weight, read_shapes
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
 from minigrad.quantised import files as quantised_files
@@ -110,7 +110,7 @@ def load(
         quantise(model, quantize)
     found = stored_weights(model, folder)
     if stored is not None:
-        quantised_files.check_arrays(model, found)
+        quantised_files.check_quantised(model, found)
         model.initialise(draw=False)
         quantised_files.fill(model, read_renamed(model, folder))
     else:
@@ -215,7 +215,7 @@ def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeig
         merged = load(folder)
         if growth.describe(merged.config, model.config):
             raise _grow_merged(folder)
-        check_weights(weights := merged.state_dict(), _shapes(model))
+        check_arrays(weights := merged.state_dict(), _shapes(model))
         return InitialWeights(weights, model.config.width)
     path = Path(folder) / "config.json"
     values = read_json(path)
@@ -239,7 +239,7 @@ def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeig
         return initial
     kinds = {f"{name}.{kind}": shape for name, shape in _shapes(narrow).items() for kind in "mv"}
     # An optimizer that turns matrices keeps no second moments of them.
-    check_weights(found, {name: shape for name, shape in kinds.items() if name in found or name.endswith(".m")})
+    check_arrays(found, {name: shape for name, shape in kinds.items() if name in found or name.endswith(".m")})
     return replace(initial, moments=found, updates=State.read(saved, folder).updates)
 
 
@@ -260,7 +260,7 @@ def each_fitting_weight(model: LanguageModel, folder: str | Path) -> Iterator[tu
 
     Raises InputError at once, listing every difference, if they do not fit.
     """
-    check_weights(stored_weights(model, folder), _shapes(model))  # before anything is read or allocated
+    check_arrays(stored_weights(model, folder), _shapes(model))  # before anything is read or allocated
     return _checked_for_copy(model, folder)
 
 

@@ -88,7 +88,7 @@ class Runner:
         found = self.study.tuning_jobs()
         for each in self.study.comparisons():
             rates = {arm.name: chosen_rate(self.study, results, arm.name, each.corpus) for arm in self.study.arm}
-            for arm, seed in self.study.jobs(each):
+            for arm, seed in self.study.arms_and_seeds():
                 if self.study.tuning is None or rates[arm.name] is not None:
                     found.append(Job(arm.name, seed, *each, rates[arm.name]))
         return found

@@ -217,8 +217,8 @@ class Study:
             for rate in arm.rates or self.tuning.rates
         ]
 
-    def jobs(self, comparison: Comparison) -> Iterator[tuple[Arm, int]]:
-        """Yield the arms and seeds of a comparison, one seed of all arms after the other."""
+    def arms_and_seeds(self) -> Iterator[tuple[Arm, int]]:
+        """Yield the arms and seeds of each comparison, one seed of all arms after the other."""
         for seed in range(self.first_seed, max(self.seeds_of(arm).stop for arm in self.arm)):
             yield from ((arm, seed) for arm in self.arm if seed in self.seeds_of(arm))
 

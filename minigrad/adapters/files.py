@@ -26,7 +26,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.formats.safetensors import read_tensors, save_tensors
 from minigrad.formats.typed import read_dataclass
-from minigrad.formats.weights import check_weights
+from minigrad.formats.weights import check_arrays
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import option, shown
 from minigrad.system.files import reason
@@ -208,7 +208,7 @@ def _check(
     try:
         for name, tokens in config.tokens(model).items():
             expected[name + _OUR_ROWS] = (len(tokens), model.config.width)
-        check_weights(arrays, expected)
+        check_arrays(arrays, expected)
     except InputError as error:
         raise InputError(f"{path / WEIGHTS}: {error}; these are adapters of a model of another shape") from None
 

@@ -67,7 +67,7 @@ def _files(source: PathLike) -> list[Path]:
     return files
 
 
-def check_weights(
+def check_arrays(
     weights: Arrays,
     expected: Mapping[str, tuple[int, ...]],
     dtype: DTypeLike | None = None,

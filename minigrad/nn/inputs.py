@@ -48,7 +48,7 @@ def check_targets(targets: ArrayLike, ids: Tensor) -> Array:
     return labels
 
 
-def check_weights(weights: ArrayLike | None, labels: Array) -> Array | None:
+def check_target_weights(weights: ArrayLike | None, labels: Array) -> Array | None:
     """Return the weights of targets in one row; raises ShapeError unless each target has one."""
     if weights is None:
         return None

@@ -19,7 +19,7 @@ from minigrad.formats.huggingface import write_folder
 from minigrad.nn.cache import Cache, KeyValueCache, refuse_gradient
 from minigrad.nn.checkpointing import CheckpointedLayer
 from minigrad.nn.config import ModelConfig
-from minigrad.nn.inputs import check_targets, check_tokens, check_weights
+from minigrad.nn.inputs import check_target_weights, check_targets, check_tokens
 from minigrad.nn.layers import Embedding
 from minigrad.nn.layout import Layout
 from minigrad.nn.loss_pass import LossPass, computing
@@ -148,7 +148,7 @@ class LanguageModel(Module):
         """
         ids, layout = check_tokens(tokens, self.config.context_length, layout=layout)
         labels = check_targets(targets, ids)
-        by_target, flat = check_weights(weights, labels), labels.reshape(-1)
+        by_target, flat = check_target_weights(weights, labels), labels.reshape(-1)
         current = LossPass(layout, flat != IGNORE) if self.training else None
         with computing(current):
             x, head = self.tables()[-1].factors(self._rows(ids, layout, None))

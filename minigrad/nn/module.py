@@ -21,7 +21,7 @@ from minigrad.autograd.operators import unwrap
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError, ShapeError
 from minigrad.formats.safetensors import save_tensors
-from minigrad.formats.weights import check_weights, read_weights
+from minigrad.formats.weights import check_arrays, read_weights
 from minigrad.nn.parameter import Parameter
 from minigrad.options import checked_number
 from minigrad.random import generator
@@ -191,7 +191,7 @@ class Module:
         Raises InputError if it is missing or damaged, or does not fit this module; then no parameter is changed.
         """
         weights = read_weights(Path(path))
-        check_weights(weights, {name: parameter.shape for name, parameter in self.named_parameters()})
+        check_arrays(weights, {name: parameter.shape for name, parameter in self.named_parameters()})
         self.load_state_dict(weights)
 
     def train(self, training: bool = True) -> Module:

@@ -73,7 +73,7 @@ def linear_cross_entropy(
     Shapes: x (rows, C), weight (V, C), targets (rows,) integers, row_weights (rows,) -> ().
     Raises ShapeError if the shapes do not fit, InputError if a target is out of range.
     """
-    head = Head("linear_cross_entropy", x, weight, targets, row_weights)
+    head = ChunkedLosses("linear_cross_entropy", x, weight, targets, row_weights)
     *wanted, _, row_weights_wanted = gradients_wanted()
     if not any(wanted):
         return head.mean(head.losses(), None, None, row_weights_wanted)
@@ -104,14 +104,14 @@ def linear_losses(x: Array, weight: Array, targets: Array) -> tuple[Array, Backw
 
     def backward(dy: Array) -> tuple[Array | None, Array | None, None]:
         # The gradient of a weighted sum of losses, whose weights are dy.
-        head = Head("linear_losses", x, weight, targets)
+        head = ChunkedLosses("linear_losses", x, weight, targets)
         _, dx, dw = head.losses_and_gradients(np.require(dy, x.dtype, ["C", "W"]), wanted)
         return dx, dw, None
 
-    return Head("linear_losses", x, weight, targets).losses(), backward
+    return ChunkedLosses("linear_losses", x, weight, targets).losses(), backward
 
 
-class Head:
+class ChunkedLosses:
     """Rows, the matrix of their logits, and their targets, whose losses are computed in chunks of rows.
 
     Raises ShapeError or InputError, in the name of an operation, if they do not fit, or a weight for each row does not.

@@ -14,7 +14,7 @@ from minigrad.constants import IGNORE
 from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.gemm.backend import product
 from minigrad.kernels.rowwise.distillation import Lesson, distillation_in_place
-from minigrad.ops.cross_entropy import Head, linear_cross_entropy, linear_losses_formula
+from minigrad.ops.cross_entropy import ChunkedLosses, linear_cross_entropy, linear_losses_formula
 from minigrad.ops.softmax import log_softmax_formula
 from minigrad.options import checked_number
 from minigrad.typing import Array, TeacherOutputs
@@ -70,7 +70,7 @@ def linear_distillation(
     return student.mean(*student.losses_and_gradients(student.scales(), wanted), row_weights_wanted)
 
 
-class _Student(Head):
+class _Student(ChunkedLosses):
     copies = 2  # the teacher's logits as well
     teacher: TeacherOutputs
 

@@ -22,7 +22,7 @@ from minigrad.kernels.rowwise.updates import sum_of_squares
 from minigrad.optim.clip import LARGEST_NORM, clip_factor
 from minigrad.optim.division import Divided, Owned, Part
 from minigrad.optim.flat import Segment, check_apart, distinct_parameters, gradient_array, segments
-from minigrad.optim.settings import Group, GroupSettings, checked, groups_of
+from minigrad.optim.settings import GroupSettings, ParameterGroup, checked, groups_of
 from minigrad.typing import Array
 
 
@@ -196,7 +196,7 @@ class Optimizer:
         self._gradients = [gradient_array(parameter) for parameter in trained]
         self._trained, self._placed = trained, placed
 
-    def _parts_of(self, group: Group) -> list[Part]:
+    def _parts_of(self, group: ParameterGroup) -> list[Part]:
         matrices = [parameter for parameter in group.parameters if parameter.ndim >= 2]
         vectors = [parameter for parameter in group.parameters if parameter.ndim < 2]
         parts = []

@@ -38,7 +38,7 @@ class GroupSettings(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Group:
+class ParameterGroup:
     """Parameters that are trained with the same settings."""
 
     parameters: list[Tensor]
@@ -47,7 +47,7 @@ class Group:
     decay_vectors: bool
 
 
-def groups_of(owner: object, parameters: Iterable[Any], **defaults: Any) -> list[Group]:
+def groups_of(owner: object, parameters: Iterable[Any], **defaults: Any) -> list[ParameterGroup]:
     """Return the groups that were given to an optimizer; plain parameters are one group with the default settings."""
     given = list(parameters)
     if not any(isinstance(each, dict) for each in given):
@@ -59,7 +59,7 @@ def groups_of(owner: object, parameters: Iterable[Any], **defaults: Any) -> list
     return groups
 
 
-def _group(owner: object, given: Any, defaults: dict[str, Any]) -> Group:
+def _group(owner: object, given: Any, defaults: dict[str, Any]) -> ParameterGroup:
     if not isinstance(given, dict) or "params" not in given:
         raise InputError(
             "an optimizer takes parameters, or groups of them as dictionaries: {'params': [...], 'lr': 0.01}; not both"
@@ -77,4 +77,4 @@ def _group(owner: object, given: Any, defaults: dict[str, Any]) -> Group:
             raise InputError(
                 f"an optimizer takes tensors, as model.parameters() returns them, not {type(each).__name__}"
             )
-    return Group(distinct_parameters(members), **settings)
+    return ParameterGroup(distinct_parameters(members), **settings)

@@ -20,7 +20,7 @@ import numpy as np
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import QUANTISATION
 from minigrad.formats.typed import read_dataclass
-from minigrad.formats.weights import check_weights
+from minigrad.formats.weights import check_arrays
 from minigrad.kernels.decoding.lines import Stored
 from minigrad.nn.module import Module
 from minigrad.options import shown
@@ -64,7 +64,7 @@ def read_entry(values: Mapping[str, Any], path: Path) -> str | None:
     return known.format
 
 
-def check_arrays(model: Module, found: Mapping[str, Array]) -> None:
+def check_quantised(model: Module, found: Mapping[str, Array]) -> None:
     """Raise InputError, listing every difference, unless arrays have the names, shapes and types of a model."""
     shapes, types = dict[str, tuple[int, ...]](), dict[str, str]()
     for name, parameter in model.named_parameters():
@@ -75,7 +75,7 @@ def check_arrays(model: Module, found: Mapping[str, Array]) -> None:
         shapes[name], types[name] = elements, _READ_AS[parameter.packed.format]
         if scales is not None:
             shapes[name + SCALES] = scales
-    check_weights(found, shapes, np.float32, types=types)
+    check_arrays(found, shapes, np.float32, types=types)
 
 
 def fill(model: Module, arrays: Iterable[tuple[str, Array]]) -> None:

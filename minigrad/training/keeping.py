@@ -7,12 +7,12 @@ from pathlib import Path
 
 from minigrad.adapters import files
 from minigrad.errors import InputError
-from minigrad.formats.weights import check_weights as check_arrays
+from minigrad.formats.weights import check_arrays
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import Checkpoint, State
 from minigrad.training.folder.saving import Arrays, load_moments, moments_of, named_moments
 from minigrad.training.run import Run
-from minigrad.training.validation import check_weights
+from minigrad.training.validation import check_finite
 
 
 def write_what_is_due(run: Run, *, stops: bool) -> None:
@@ -33,7 +33,7 @@ def save(run: Run, *, wait: bool = True) -> None:
     earlier call, cannot be written; the earlier checkpoint is then intact.
     """
     with run.pace.work("save"):
-        check_weights(run)
+        check_finite(run)
         run.check_equal_weights()
         moments = moments_of(run.model, run.optimizer)  # of all processes, in the first
         if run.world.rank == 0:

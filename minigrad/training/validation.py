@@ -24,7 +24,7 @@ from minigrad.training.parallel import Replicas
 from minigrad.training.run import Run
 
 
-def check_weights(run: Run) -> None:
+def check_finite(run: Run) -> None:
     """Raise RunError if the weights, or the loss that they give, are not finite; such weights must not be saved."""
     if run.checked_step == run.step:  # an evaluation, a sample and a checkpoint share it
         return
@@ -72,7 +72,7 @@ def score(run: Run, spans: Spans, limit: int | None = None) -> Score:
 
 def evaluate(run: Run, *, everything: bool) -> Score:
     """Evaluate on the validation text: all of it, or a quick estimate; raises RunError if training diverged."""
-    check_weights(run)
+    check_finite(run)
     with run.pace.work("whole evaluation" if everything else "evaluation"), run.evaluating():
         found = quick = score(run, run.validation, None if everything else run.quick_evaluation)
         if everything and run.evaluates_twice:
@@ -97,7 +97,7 @@ def score_of_test(run: Run) -> Score | None:
 
 def write_sample(run: Run) -> str:
     """Generate a text, append it to the samples of the run, and return it; raises RunError if training diverged."""
-    check_weights(run)
+    check_finite(run)
     with run.pace.work("sample"), run.evaluating():
         text = continuation(run.model, run.text, seed=run.settings.seed, step=run.step)
     run.samples.append(Sample(run.step, text))

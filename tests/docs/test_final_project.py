@@ -272,7 +272,7 @@ def with_results(project: Project, arm: str, *, opened: bool) -> Study:
 
 
 def jobs(study: Study, comparison: Any) -> Iterator[one_run.Job]:
-    for arm, seed in study.jobs(comparison):
+    for arm, seed in study.arms_and_seeds():
         yield one_run.Job(arm.name, seed, *comparison, None)
 
 

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from minigrad.errors import InputError
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
-from minigrad.formats.weights import check_weights, read_shapes, read_weights
+from minigrad.formats.weights import check_arrays, read_shapes, read_weights
 
 DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
 
@@ -63,8 +63,8 @@ def test_a_whole_file_in_a_folder_goes_before_shards_and_a_pickle_is_never_opene
 
 def test_names_and_shapes_are_compared_with_what_the_model_expects():
     weights = {"a": np.zeros((2, 3)), "b": np.zeros(4), "extra": np.zeros(1)}
-    check_weights(weights, {"a": (2, 3), "b": (4,), "extra": (1,)})
-    message = refusal(check_weights, weights, {"a": (3, 2), "b": (4,)} | {f"m{i}": (1,) for i in range(7)})
+    check_arrays(weights, {"a": (2, 3), "b": (4,), "extra": (1,)})
+    message = refusal(check_arrays, weights, {"a": (3, 2), "b": (4,)} | {f"m{i}": (1,) for i in range(7)})
     assert message == (
         "the weights do not fit the model: missing: m0, m1, m2, m3, m4 and 2 more; unexpected: extra; "
         "of another shape: a is (2, 3), should be (3, 2)"
@@ -90,5 +90,5 @@ def test_an_index_names_files_of_its_own_folder(tmp_path, weight_map):
 def test_weights_are_floating_point_or_exactly_of_the_type_of_a_run():
     weights = {"a": np.zeros(1, np.float64), "b": np.zeros(1, np.uint32)}
     shapes = {"a": (1,), "b": (1,)}
-    assert refusal(check_weights, weights, shapes).endswith("of another type: b is uint32, should be floating-point")
-    assert "a is float64, should be float32" in refusal(check_weights, weights, shapes, "float32")
+    assert refusal(check_arrays, weights, shapes).endswith("of another type: b is uint32, should be floating-point")
+    assert "a is float64, should be float32" in refusal(check_arrays, weights, shapes, "float32")

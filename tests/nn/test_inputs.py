@@ -7,7 +7,7 @@ import pytest
 
 from minigrad import InputError, ShapeError
 from minigrad.nn import Cache, Layout
-from minigrad.nn.inputs import check_targets, check_tokens, check_weights
+from minigrad.nn.inputs import check_target_weights, check_targets, check_tokens
 
 
 def test_a_batch_is_rectangular_or_packed_and_continues_a_cache() -> None:
@@ -27,5 +27,5 @@ def test_what_does_not_fit_is_named() -> None:
     with pytest.raises(ShapeError, match="one target per token"):
         check_targets([1], np.zeros((1, 1)))
     with pytest.raises(ShapeError, match="one weight per target"):
-        check_weights([1.0], np.zeros((1, 1)))
-    assert check_weights(None, np.zeros(2)) is None
+        check_target_weights([1.0], np.zeros((1, 1)))
+    assert check_target_weights(None, np.zeros(2)) is None

@@ -10,7 +10,7 @@ from minigrad.errors import RunError
 from minigrad.evaluate.losses import Score
 from minigrad.training import validation
 from minigrad.training.parallel import Replicas
-from minigrad.training.validation import check_weights, evaluate, first_anomaly
+from minigrad.training.validation import check_finite, evaluate, first_anomaly
 from tests.distributed.rooms import Room, together
 from train import accumulate_gradients
 
@@ -42,7 +42,7 @@ def test_a_step_that_is_over_is_named_and_not_the_next_one(make):
     run.step = 7
     run.model.model.layers[-1].mlp.down_proj.weight.data[...] = float("nan")
     with pytest.raises(RunError, match=r"training diverged at step 7: model\.layers"):
-        check_weights(run)
+        check_finite(run)
 
 
 def test_a_validation_loss_that_is_not_finite_is_never_the_best(make, monkeypatch):

@@ -19,7 +19,7 @@ from minigrad.formats.gguf.container import Value
 from minigrad.formats.huggingface import require_floats, require_variant
 from minigrad.formats.json_files import read_json
 from minigrad.formats.typed import read_dataclass
-from minigrad.formats.weights import check_weights, read_weights
+from minigrad.formats.weights import check_arrays, read_weights
 from minigrad.options import REQUIRED, option, shown
 from minigrad.system.terminal import printable
 from minigrad.typing import Array
@@ -62,7 +62,7 @@ def read_network(folder: Path) -> Network:
         raise InputError(f"{path}: {error}") from None
     weights = _published(read_weights(folder), described.entries, kind)
     try:
-        check_weights(weights, {name: entry.shape for name, entry in described.entries.items()})
+        check_arrays(weights, {name: entry.shape for name, entry in described.entries.items()})
     except InputError as error:
         raise InputError(f"{folder}: {error}") from None
     metadata: dict[str, Value] = {"general.architecture": kind, "general.name": printable(folder.resolve().name)}

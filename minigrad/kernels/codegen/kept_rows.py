@@ -19,6 +19,7 @@ from minigrad.kernels.codegen.llvm import (
     FLOAT,
     SHORT,
     WORD,
+    at_most,
     counting,
     declare,
     in_all_lanes,
@@ -86,7 +87,7 @@ def _emit_scores(builder: Any, rows: Rows, first: Any, *given: Any) -> None:
     columns, result = builder.extract_value(scores.shape, 1), _from(builder, scores, to)
 
     def emit(format: int, count: int) -> None:
-        places = [_start_of(builder, rows, _at_most(builder, builder.add(first, int64(i)), last)) for i in range(ROWS)]
+        places = [_start_of(builder, rows, at_most(builder, builder.add(first, int64(i)), last)) for i in range(ROWS)]
         widen = [_Widening(format, builder, each, rows.size, slow.data) for each in places]
         before, zeros = builder.block, repeated(_FLOATS, 0.0)
         with counting(builder, rows.size, SIDE) as d:
@@ -198,7 +199,3 @@ def _load(builder: Any, floats: Any, place: Any) -> Any:
 
 def _multiply_add(builder: Any, x: Any, y: Any, total: Any) -> Any:
     return builder.call(declare(builder, f"llvm.fmuladd.v{SIDE}f32", _FLOATS, [_FLOATS] * 3), [x, y, total])
-
-
-def _at_most(builder: Any, number: Any, limit: Any) -> Any:
-    return builder.select(builder.icmp_signed("<", number, limit), number, limit)

@@ -29,7 +29,7 @@ from minigrad.kernels.codegen import line_tile
 from minigrad.kernels.codegen.addresses import elements_at
 from minigrad.kernels.codegen.line_tile import BFLOAT16, FLOAT16, FULL, GROUP, GROUP_BYTES, INT4, INT8, LINES, TEXTS
 from minigrad.kernels.codegen.llvm import INT8 as BYTE
-from minigrad.kernels.codegen.llvm import counting, int64, pointer_at
+from minigrad.kernels.codegen.llvm import at_most, counting, int64, pointer_at
 from minigrad.kernels.jit import emits, overload, types
 from minigrad.typing import Array
 
@@ -114,7 +114,7 @@ def _multiplier(kind: int) -> Any:
         last_text = builder.sub(builder.extract_value(memory.shape, 0), int64(1))
 
         def vector(number: int) -> Any:
-            row = _at_most(builder, builder.add(text, int64(number)), last_text)
+            row = at_most(builder, builder.add(text, int64(number)), last_text)
             offset = builder.mul(row, builder.extract_value(memory.strides, 0))
             bytes_ = builder.bitcast(memory.data, BYTE.as_pointer())
             return builder.gep(pointer_at(builder, bytes_, offset, memory.data.type.pointee), [vectors.source])
@@ -142,7 +142,7 @@ def _emit_full(builder: Any, matrix: Lines, first: Any, vectors: list[Any], out:
     """Emit a loop over four lines of FULL; the last line is multiplied again in place of missing lines."""
     start, last = builder.inttoptr(matrix.address, vectors[0].type), builder.sub(matrix.outputs, int64(1))
     with counting(builder, int64(LINES)) as i:
-        number = _at_most(builder, builder.add(first, i), last)
+        number = at_most(builder, builder.add(first, i), last)
         tile = line_tile.Tile(FULL, builder, [builder.gep(start, [builder.mul(number, matrix.inputs)])], vectors)
         for t, total in enumerate(tile.emit(matrix.inputs)):
             builder.store(total, builder.gep(out, [builder.add(i, int64(t * LINES))]))
@@ -154,7 +154,3 @@ def _packed_lines(kind: int, builder: Any, matrix: Lines, first: Any) -> list[An
     offset = builder.mul(builder.mul(groups, first), int64(GROUP_BYTES[kind]))
     start = builder.inttoptr(builder.add(matrix.address, offset), BYTE.as_pointer())
     return [builder.gep(start, [int64(i * GROUP_BYTES[kind])]) for i in range(LINES)]
-
-
-def _at_most(builder: Any, number: Any, limit: Any) -> Any:
-    return builder.select(builder.icmp_signed("<", number, limit), number, limit)

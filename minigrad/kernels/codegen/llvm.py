@@ -28,6 +28,11 @@ def int64(number: int) -> Any:
     return ir.Constant(INT64, number)
 
 
+def at_most(builder: Any, number: Any, limit: Any) -> Any:
+    """Return the smaller one of two signed integers."""
+    return builder.select(builder.icmp_signed("<", number, limit), number, limit)
+
+
 def repeated(kind: Any, number: float) -> Any:
     """Return a vector constant, all of whose lanes hold a number."""
     return ir.Constant(kind, [number] * kind.count)

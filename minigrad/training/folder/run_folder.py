@@ -26,7 +26,7 @@ from minigrad.typing import Tokenizer
 _PART = 1 << 22  # tokens that are hashed at a time
 
 
-def fingerprints(text: TokenizedCorpus, lessons: str = "", base: str = "") -> dict[str, str]:
+def fingerprints(text: TokenizedCorpus, lessons: str, base: str) -> dict[str, str]:
     """Return the hashes of a run's data, under the names of their fields in the record."""
     texts = {"text": fingerprint(text.train), "validation_text": fingerprint(text.validation)}
     return texts | {"test_text": of_test(text.corpus.split().test), "lessons": lessons, "base": base}

@@ -128,7 +128,7 @@ class Memory:
         """Return the memory of a stage of a pipeline: other stages keep gradients and moments of `elsewhere` bytes."""
         return dataclasses.replace(self, state=self.state - 3 * elsewhere)
 
-    def with_teacher(self, teacher: LanguageModel, tokens: int, is_shared: bool = False) -> Memory:
+    def with_teacher(self, teacher: LanguageModel, tokens: int, is_shared: bool) -> Memory:
         """Return the memory with a frozen float32 model, which may share the arrays of the one that learns."""
         vocab, own = teacher.config.vocab_size, 0 if is_shared else teacher.num_parameters()
         logits = tokens * vocab // logit_chunks(tokens, 2 * vocab)

@@ -56,7 +56,7 @@ def test_runs_are_listed_seed_by_seed(tmp_path: Path) -> None:
     study = Study.read(written(tmp_path, tuned))
     (comparison,) = study.comparisons()
     assert comparison == Comparison("python-docs", "tokens", 100)
-    assert [(arm.name, seed) for arm, seed in study.jobs(comparison)] == [
+    assert [(arm.name, seed) for arm, seed in study.arms_and_seeds()] == [
         ("a", 0), ("b", 0), ("a", 1), ("b", 1), ("b", 2),
     ]  # fmt: skip
     assert [(job.arm, job.rate, job.seed) for job in study.tuning_jobs()] == [
