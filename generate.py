@@ -151,7 +151,7 @@ def load(config: GenerateConfig, dtype: str | None = None) -> Loaded:
     import tokenizer
 
     raise_on_interrupt()
-    model = load_model(config.run, config, dtype=dtype, **assignments(config.set))
+    model = load_model(config.run, config, **{"dtype": dtype} | assignments(config.set))
     tok = tokenizer.load(config.run)
     draft = None
     if config.draft is not None:
@@ -166,6 +166,8 @@ def load_model(folder: str, config: GenerateConfig, **changes: Any) -> LanguageM
     """Load a model that can generate; raises InputError for another one, or a folder that cannot be used."""
     import models
 
+    if "quantize" in changes:
+        raise InputError(f"--set quantize=... is not a field of the model: give --quantize {changes['quantize']}")
     model = models.load(folder, quantize=config.quantize, **changes)
     if not model.can_generate:
         raise InputError(f"the model in {folder} cannot continue a text: its layers need the whole text at once")

@@ -213,7 +213,8 @@ def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeig
     """
     if is_adapter(folder):
         merged = load(folder)
-        if growth.describe(merged.config, model.config):
+        can_grow = isinstance(merged.config, tuple(FAMILIES[name].config for name in GROWING))
+        if can_grow and growth.describe(merged.config, model.config):
             raise _grow_merged(folder)
         check_arrays(weights := merged.state_dict(), _shapes(model))
         return InitialWeights(weights, model.config.width)

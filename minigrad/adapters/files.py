@@ -120,7 +120,7 @@ def _next_base(path: Path) -> Path:
     for base in (Path(name), path / name):
         if (base / "config.json").exists() or is_adapter(base):
             return base
-    problem = f"{path} holds adapters of the model {name}, which is not a folder with a config.json here"
+    problem = f"{path} holds adapters of the model {name}, which is not a folder of a model or of adapters here"
     raise InputError(f"{problem}; write its path into {path / CONFIG}, as base_model_name_or_path")
 
 

@@ -70,12 +70,12 @@ class Parser(Generic[Settings]):
             raise self._refusal(error, arguments) from None
         # argparse takes positional words from one place alone; the others come back as surplus.
         several = next((each for each in self.options if each.positional and each.many), None)
-        flags = [word for word in surplus if word.startswith("-") and word != "-"]
-        for word in flags or (surplus if several is None else []):
+        words, flags = positional(surplus)
+        for word in flags or (words if several is None else []):
             raise self._unknown(word)
-        if several is not None and surplus:
+        if several is not None and words:
             given = vars(namespace).get(several.name) or []
-            setattr(namespace, several.name, [*given, *map(several.single.convert, surplus)])
+            setattr(namespace, several.name, [*given, *map(several.single.convert, words)])
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
         return self.settings(**values), set(values)
 
@@ -110,6 +110,17 @@ class Parser(Generic[Settings]):
         guess = meant.get(nearest(word.lstrip("-").replace("_", "-"), meant) or "") or stray
         found = f"unknown flag {word}" if is_flag else f"unexpected argument {said}"
         return InputError(f"{found}; " + (f"did you mean {guess}?" if guess else f"see {self.prog} --help"))
+
+
+def positional(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the words of a command line that are no flags, or come after ``--``, and its flags.
+
+    >>> positional(["a", "-b", "-", "--", "-c"])
+    (['a', '-', '-c'], ['-b'])
+    """
+    end = words.index("--") if "--" in words else len(words)
+    flags = [word for word in words[:end] if word.startswith("-") and word != "-"]
+    return [word for word in words[:end] if word not in flags] + [*words[end + 1 :]], flags
 
 
 class _ArgumentParser(argparse.ArgumentParser):

@@ -92,8 +92,9 @@ class ServeConfig(LimitSettings, NetworkSettings, PlaceSettings, ModelSettings):
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             raise InputError("--api-key takes letters, digits and signs of ASCII: clients send others in several ways")
         for origin in self.allow_origin:
-            if origin != "*" and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#]+", origin) is None:
-                raise InputError(f"--allow-origin {origin} must be like https://example.com, without a path, or *")
+            if origin not in ("*", "null") and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#A-Z]+", origin) is None:
+                example = "https://example.com, in small letters and without a path"
+                raise InputError(f"--allow-origin {origin} must be like {example}, or * for all, or null for files")
 
     @property
     def is_local(self) -> bool:

@@ -17,10 +17,10 @@ def cache_folder() -> Path:
     It is $MINIGRAD_CACHE if that is set, otherwise `minigrad` in $XDG_CACHE_HOME (on Windows %LOCALAPPDATA%) or in
     ~/.cache. Without a home folder it is a path where nothing can be written.
     """
-    if chosen := os.environ.get("MINIGRAD_CACHE"):
-        return Path(chosen).expanduser()
     system = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME")
     try:
+        if chosen := os.environ.get("MINIGRAD_CACHE"):
+            return Path(chosen).expanduser()
         return Path(system or "~/.cache").expanduser() / "minigrad"
     except RuntimeError:
         return Path(os.devnull) / "minigrad"

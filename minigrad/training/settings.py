@@ -455,7 +455,8 @@ class TrainConfig(  # a dataclass takes the fields of its last base first
             raise InputError("--adapter-rank trains beside the weights of a trained model: name its folder with --init")
         if not self.is_lesson:
             if self.data.startswith("task:"):
-                raise InputError(f"--data {self.data} is for teaching: name an --objective, such as reinforce or sft")
+                other = "another --objective than distill" if self.objective else "an --objective"
+                raise InputError(f"--data {self.data} is for teaching: name {other}, such as reinforce or sft")
             return
         if "://" in self.data:
             raise InputError(f"--objective {self.objective} reads a file: download {self.data} first")

@@ -173,3 +173,11 @@ def test_adapters_do_not_grow(tmp_path: Path) -> None:
     taught("vidya-v2", tmp_path)
     with pytest.raises(InputError, match=r"merge them before the model grows: models.load\("):
         models.grow(tmp_path / "adapter", width=48)
+
+
+@pytest.mark.parametrize("family", ["wiola", "gpt2"])
+def test_a_run_begins_from_adapters_of_any_family(family: str, tmp_path: Path) -> None:
+    wanted = logits(taught(family, tmp_path))
+    model = models.load(tmp_path / "base")
+    models.initial_weights_for(model, tmp_path / "adapter").fill(model)
+    np.testing.assert_allclose(logits(model), wanted, atol=1e-5 * np.abs(wanted).max())

@@ -214,10 +214,10 @@ def test_it_stops_and_says_what_is_wrong_in_a_sentence(browser: Browser, make_se
         assert 20 <= page.run("playground.columns[0].tokens.length") < 500
         assert texts(page, "#status-1") == ["stopped"]
         assert "secret" not in page.run("location.href")
-        busy = '{"error": {"message": "3 texts wait already; try again"}}'
+        busy = '{"error": {"message": "3 texts are already waiting; try again"}}'
         page.run(f"window.fetch = async () => new Response({busy!r}, {{ status: 429 }})")
         click(page, "#write-1")
-        assert texts(page, "#status-1") == ["The server is busy: 3 texts wait already; try again."]
+        assert texts(page, "#status-1") == ["The server is busy: 3 texts are already waiting; try again."]
         assert page.errors == []
 
 

@@ -56,6 +56,8 @@ def test_a_user_without_a_home_folder_gets_a_place_where_nothing_is_kept(monkeyp
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "expanduser", fail)
     assert not cache.store(cache.cache_folder() / "file", lambda file: file.write(b"some"))
+    monkeypatch.setenv("MINIGRAD_CACHE", "~/chosen")
+    assert not cache.store(cache.cache_folder() / "file", lambda file: file.write(b"some"))
     cache.tell_if_nothing_is_kept()
     assert f"nothing can be kept in {cache.cache_folder()} (" in capsys.readouterr().err
 

@@ -143,10 +143,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen, unknown = parser.parse_known_args(arguments)
     # argparse takes positional words from one place alone; the others come back as unknown.
     several, kind = next(each for each in _SEVERAL.items() if hasattr(chosen, each[0]))
-    for word in unknown:
+    end = unknown.index("--") if "--" in unknown else len(unknown)
+    for word in unknown[:end]:
         if word.startswith("-") and word != "-":
             known[chosen.command].refuse(word)
-    getattr(chosen, several).extend(map(kind, unknown))
+    getattr(chosen, several).extend(map(kind, unknown[:end] + unknown[end + 1 :]))
     if jit.FOLDER is None:
         complain(
             f"{PROGRAM}: nothing can be kept in the cache folder, so every start compiles for about a minute: set "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from argparse import Namespace
@@ -118,7 +117,11 @@ def _inputs(files: Iterable[Path]) -> Iterator[bytes]:
 
 def _refuse_to_overwrite(path: Path) -> None:
     """Raise TokenizerError if anything is at the path, such as a pipe or a link, but for an empty folder."""
-    if os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if not path.is_dir() or any(path.iterdir()):
         raise TokenizerError(f"{path} exists already, and nothing is ever overwritten: choose another name.")
 
 

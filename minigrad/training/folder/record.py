@@ -138,8 +138,7 @@ class Record:
     def with_limit(self, larger: Mapping[str, Any], limits: tuple[str, ...]) -> Record:
         """Return the record with the `larger` limits; other `limits` are None, without what was chosen for the old."""
         settings = self.settings | dict.fromkeys(limits) | dict(larger)
-        dropped = (*limits, "decay_start", "log_every", "eval_every", "sample_every", "save_every")
-        chosen = {name: value for name, value in self.chosen.items() if name not in dropped}
+        chosen = {name: value for name, value in self.chosen.items() if name not in (*limits, "decay_start")}
         return dataclasses.replace(self, settings=settings, chosen=chosen)
 
 

@@ -63,8 +63,8 @@ class Plan:
             )
         if self.teacher is not None and (taught := self.teacher.config.vocab_size) != known:
             raise InputError(
-                f"the model of --teacher {settings.teacher} knows {taught:,} tokens and the student {known:,}, so "
-                "their probabilities cannot be compared: name a student that knows as many with --init"
+                f"the model in {settings.teacher or settings.init} knows {taught:,} tokens and the student {known:,}, "
+                "so their probabilities cannot be compared: name a student that knows as many with --init"
             )
         self.check_text()
         if divides_layers(settings, self.world):

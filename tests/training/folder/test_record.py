@@ -60,7 +60,7 @@ def test_a_run_from_before_there_was_a_choice_reads_windows(tmp_path):
 
 def test_a_larger_limit_replaces_every_limit_and_the_chosen_steps():
     record = Record.new(replace(ASKED, steps=None, minutes=5.0), USED)
-    record.chosen |= {"steps": 77, "decay_start": 60, "decay": "60:70,65:77", "eval_every": 1}
+    record.chosen |= {"steps": 77, "decay_start": 60, "decay": "60:70,65:77"}
     longer = record.with_limit({"tokens": 900}, ("steps", "tokens", "minutes", "decay"))
     assert {name: longer.used[name] for name in ("steps", "tokens", "minutes")} == {
         "steps": None,
@@ -68,7 +68,6 @@ def test_a_larger_limit_replaces_every_limit_and_the_chosen_steps():
         "minutes": None,
     }
     assert "decay_start" not in longer.used
-    assert longer.used["eval_every"] is None  # chosen anew: a longer run is evaluated less often
     assert longer.used["decay"] is None
     assert longer.used["batch"] == 2
 
