@@ -113,7 +113,7 @@ class Parser(Generic[Settings]):
 
 
 def positional(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words of a command line that are no flags, or come after ``--``, and its flags.
+    """Return the words of a command line that are not flags, or come after ``--``, and its flags.
 
     >>> positional(["a", "-b", "-", "--", "-c"])
     (['a', '-', '-c'], ['-b'])
