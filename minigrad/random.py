@@ -33,5 +33,5 @@ def generator(seed: int, purpose: str, step: int = 0, index: int = 0) -> np.rand
     >>> bool(generator(0, "init").random() == generator(0, "init").random())
     True
     """
-    counter = (step << 192) | (index << 128)
+    counter = (int(step) << 192) | (int(index) << 128)  # NumPy's integers have 64 bits
     return np.random.Generator(np.random.Philox(key=philox_key(seed, purpose), counter=counter))

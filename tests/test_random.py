@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,3 +35,8 @@ def test_the_draws_never_change_between_versions() -> None:
     # A run must repeat after an upgrade; these figures may only change together with a note to users.
     assert philox_key(0, "dropout") == 12579060767597349989
     assert generator(0, "a", 1, 2).integers(0, 1000, 5).tolist() == [414, 117, 910, 494, 903]
+
+
+def test_steps_of_numpy_are_steps() -> None:
+    wanted = generator(0, "a", 5, 2).random()
+    assert generator(0, "a", np.int64(5), np.int64(2)).random() == wanted != generator(0, "a", 0, 2).random()

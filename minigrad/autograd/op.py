@@ -73,8 +73,11 @@ def _operation(function: Forward, integers: tuple[str, ...], integer_dtype: str 
             return result
         arrays = lift(signature, arguments)
         parents = _parents(arguments, len(signature.positional))
-        _call.parents = parents
-        y, backward = _forward(name, function, arrays, options)
+        around, _call.parents = _call.parents, parents
+        try:
+            y, backward = _forward(name, function, arrays, options)
+        finally:
+            _call.parents = around  # a reference to the nodes would keep the graph alive
         return _result(name, arguments, parents, y if type(y) is np.ndarray else np.asarray(y), backward)
 
     OPS[name] = apply
@@ -87,7 +90,11 @@ def _parents(arguments: tuple[Any, ...], count: int) -> tuple[Node | None, ...]:
     return tuple(nodes) + (None,) * (max(count, len(arguments)) - len(nodes))
 
 
-_call = threading.local()  # whose `parents` are those of the operation that this thread is in
+class _Call(threading.local):
+    parents: tuple[Node | None, ...] = ()  # of the operation that this thread is in
+
+
+_call = _Call()
 
 
 def gradients_wanted() -> tuple[bool, ...]:

@@ -111,6 +111,8 @@ class Tensor(Operators):
     def grad(self, value: Array | None) -> None:
         if self.node is None or not self.node.is_leaf:
             raise GraphError("only a leaf that requires a gradient has one to set")
+        if not isinstance(value, np.ndarray | None):
+            raise InputError(f"a gradient is an array, not a {type(value).__name__}; take .numpy() of a tensor")
         if value is not None and (value.shape, value.dtype) != (self.shape, self.dtype):
             raise ShapeError(
                 f"a gradient of shape {value.shape} and dtype {value.dtype} does not fit a tensor of shape "

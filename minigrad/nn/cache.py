@@ -135,6 +135,8 @@ class KeyValueCache(Cache):
     def select(self, sequences: ArrayLike) -> Self:
         """Return a cache of these sequences."""
         chosen, numbers, filled = copy.copy(self), np.asarray(sequences), slice(self.lengths.max() + 1)
+        if (wrong := (numbers < 0) | (numbers >= self.batch_size)).any():
+            raise InputError(f"a cache of {self.batch_size} sequences has none with the number {numbers[wrong][0]}")
         chosen.batch_size, chosen.lengths = len(numbers), self.lengths[numbers]
         for name in _ROWS:
             old = getattr(self, name)

@@ -107,12 +107,19 @@ class Module:
         return found
 
     def named_parameters(self) -> list[tuple[str, Parameter]]:
-        """Return every parameter with its path; a shared parameter is listed once, under its first path."""
+        """Return every parameter with its path; a shared parameter is listed once, under its first path.
+
+        Raises InputError if two have the same path, as under the keys 1 and "1": one of them would not be saved.
+        """
         found: dict[int, tuple[str, Parameter]] = {}
         for path, module in self.named_modules():
             for name, child in module._children():
                 if isinstance(child, Parameter):
                     found.setdefault(id(child), (f"{path}.{name}" if path else name, child))
+        named = dict(found.values())
+        if len(named) < len(found):
+            twice = next(name for name, parameter in found.values() if named[name] is not parameter)
+            raise InputError(f"two parameters have the path {twice}: give a key or an attribute another name")
         return list(found.values())
 
     def parameters(self) -> list[Parameter]:
@@ -168,7 +175,8 @@ class Module:
     def load_state_dict(self, weights: Mapping[str, ArrayLike | Tensor]) -> None:
         """Copy arrays into the parameters of the same names.
 
-        Raises ShapeError if a name is missing or unknown or has another shape; then no parameter is changed.
+        Raises ShapeError if a name is missing or unknown or has another shape, InputError for an array without numbers;
+        then no parameter is changed.
         """
         parameters = dict(self.named_parameters())
         missing, unknown = parameters.keys() - weights.keys(), weights.keys() - parameters.keys()
@@ -178,6 +186,8 @@ class Module:
         for name, parameter in parameters.items():
             if arrays[name].shape != parameter.shape:
                 raise ShapeError(f"{name} has shape {arrays[name].shape}, but the model needs {parameter.shape}")
+            if arrays[name].dtype.kind not in "fiub":
+                raise InputError(f"{name} is an array of dtype {arrays[name].dtype}, which holds no numbers")
         for name, parameter in parameters.items():
             parameter.data = arrays[name]
 

@@ -72,7 +72,7 @@ def minimum(a: Array, b: Array) -> tuple[Array, Backward]:
 def _shared(dy: Array, a_wins: Array, a_wins_or_draws: Array) -> tuple[Array, Array]:
     # The derivative with respect to the chosen element is 1, with respect to the other one 0.
     share = (a_wins.astype(dy.dtype) + a_wins_or_draws) / 2
-    return dy * share, dy * (1 - share)
+    return np.where(share == 0, 0, dy) * share, np.where(share == 1, 0, dy) * (1 - share)
 
 
 @op(integer_dtype="int64")

@@ -139,6 +139,8 @@ class ChunkedLosses:
 
     def losses(self) -> Array:
         """Return the cross-entropy of each row (rows,)."""
+        if not len(self.weight):  # of no tokens: no target can count
+            return np.zeros(len(self.x), self.x.dtype)
         losses = np.empty(len(self.x), self.x.dtype)
         for chunk in row_chunks(len(self.x), len(self.weight)):
             logits = product(self.x[chunk], self.weight.T)

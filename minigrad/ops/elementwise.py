@@ -93,7 +93,7 @@ def relu(x: Array) -> tuple[Array, Backward]:
     Shapes: x (...) -> (...).
     """
     positive = x > 0
-    return np.maximum(x, 0), lambda dy: dy * positive
+    return np.maximum(x, 0), lambda dy: np.where(positive, dy, 0)  # not NaN where dy is infinite and x negative
 
 
 @op(integer_dtype="float32")

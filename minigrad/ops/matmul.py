@@ -92,12 +92,13 @@ def linear(x: Array, weight: Array, bias: Array | None = None, *, inputs_first: 
     check_linear(x, weight, matrix, bias)
     count = math.prod(x.shape[:-1])
     rows = x.reshape(count, x.shape[-1])  # one large product instead of many small ones
+    shape, has_bias = x.shape, bias is not None  # backward keeps no more arrays than it reads
 
     def backward(dy: Array) -> tuple[Array, Deferred, Array | None]:
         dy_rows = dy.reshape(count, dy.shape[-1])
         factors = (rows.T, dy_rows) if inputs_first else (dy_rows.T, rows)
         dw = Deferred(weight.shape, weight.dtype, functools.partial(product_into, *factors))
-        return product(dy_rows, matrix).reshape(x.shape), dw, None if bias is None else dy_rows.sum(axis=0)
+        return product(dy_rows, matrix).reshape(shape), dw, dy_rows.sum(axis=0) if has_bias else None
 
     y = product(rows, matrix.T)
     if bias is not None:

@@ -55,7 +55,7 @@ def max(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, 
 
     def backward(dy: Array) -> Array:
         share = is_largest / is_largest.sum(axis=axes, keepdims=True, dtype=dy.dtype)
-        return (dy if keepdims else np.expand_dims(dy, axes)) * share
+        return np.where(is_largest, dy if keepdims else np.expand_dims(dy, axes), 0) * share
 
     return np.asarray(largest if keepdims else largest.squeeze(axes)), backward
 
@@ -86,7 +86,7 @@ def logsumexp(x: Array, *, axis: Axis = -1, keepdims: bool = False) -> tuple[Arr
 
 def _axes(name: str, x: Array, axis: Axis, some: bool = False) -> tuple[int, ...]:
     """Return the reduced axes, counted from 0; raises ShapeError if one does not exist, or needs `some` elements."""
-    given = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    given = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int | np.integer) else axis
     for each in given:
         if not -x.ndim <= each < x.ndim:
             raise ShapeError(f"{name} over axis {each} of shape {x.shape}, which has {x.ndim} axes")

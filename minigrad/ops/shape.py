@@ -116,7 +116,8 @@ def where(condition: Array, a: Array, b: Array) -> tuple[Array, Backward]:
         y = np.where(chosen, a, b)
     except ValueError:
         raise ShapeError(f"where cannot broadcast shapes {condition.shape}, {a.shape} and {b.shape}") from None
-    return y, lambda dy: (None, dy * chosen, dy * ~chosen)
+    # Not dy times 0 or 1, which would be NaN for an element that was not chosen, where dy is infinite.
+    return y, lambda dy: (None, np.where(chosen, dy, 0), np.where(chosen, 0, dy))
 
 
 def _joined(join: Callable[..., Array], parts: tuple[Array, ...], axis: int) -> Array:

@@ -34,7 +34,7 @@ def visible_keys(
     first_visible: Array | None = None,
 ) -> dict[str, Any]:
     """Check the arguments of attention; return the fields of its `Plan` that define the keys of each row."""
-    if q.ndim != 3 or k.shape != v.shape or k.ndim != 3 or k.shape[2] != q.shape[2]:
+    if q.ndim != 3 or k.shape != v.shape or k.ndim != 3 or k.shape[2] != q.shape[2] or not q.shape[2]:
         raise ShapeError(
             f"attention needs q (rows, H, D), k and v (key rows, G, D); got {q.shape}, {k.shape}, {v.shape}"
         )

@@ -105,6 +105,8 @@ def quantise(model: Module, format: str) -> None:
             f"something was added to {lost[0]}, such as adapters, and would be lost: round the model first, or merge "
             "the adapters before (adapters.merge)"
         )
+    if isinstance(model, LAYERS):
+        raise InputError(f"quantise takes a model with layers inside it, not a single {type(model).__name__}")
     is_skeleton = not any(any(parameter.data.strides) for parameter in model.parameters())
     shared, quantised = dict[int, QuantisedParameter](), dict[str, Module]()
     for name, module in model.named_modules():

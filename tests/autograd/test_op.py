@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -163,3 +165,13 @@ def test_an_operation_of_ones_own_may_be_defined_again() -> None:
             return factor * x, lambda dy: factor * dy  # noqa: B023
 
         assert times(Tensor([1.0])).tolist() == [factor]
+
+
+def test_the_graph_of_the_last_operation_is_freed_with_its_result() -> None:
+    x = Tensor(np.ones(3), requires_grad=True)
+    hidden = x.exp()
+    array = weakref.ref(hidden.data)
+    total = hidden.sum()
+    del hidden, total
+    gc.collect()
+    assert array() is None

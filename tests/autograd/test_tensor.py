@@ -290,3 +290,11 @@ def test_arrays_of_another_byte_order_are_converted() -> None:
     assert x.grad is not None
     np.testing.assert_allclose(x.grad, [1, 4], atol=1e-6)
     assert x.tolist() == [1, 3]
+
+
+def test_a_gradient_that_is_set_is_an_array() -> None:
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    for wrong in (Tensor([1.0, 2.0]), [1.0, 2.0]):
+        with pytest.raises(InputError, match="a gradient is an array, not a"):
+            x.grad = wrong  # type: ignore[assignment]
+    assert x.grad is None

@@ -261,3 +261,16 @@ def test_a_frozen_parameter_can_be_changed_in_place() -> None:
     assert not layer.weight.data.any()
     with pytest.raises(GraphError, match="no_grad"):
         weight += 1.0
+
+
+@pytest.mark.parametrize("names", [(1, "1"), ("a.b", "a")])
+def test_two_parameters_of_one_path_are_refused(names: tuple[object, object]) -> None:
+    """Only one of them would be saved."""
+    first, second = names
+
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            self.layers = {first: nn.Linear(2, 2), second: nn.Linear(2, 2) if first == 1 else {"b": nn.Linear(2, 2)}}
+
+    with pytest.raises(InputError, match=r"two parameters have the path layers\."):
+        Twice().parameters()

@@ -41,3 +41,11 @@ def test_a_module_that_cannot_be_saved_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="too large"):
         model.save(tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def test_arrays_without_numbers_are_refused_before_anything_is_changed() -> None:
+    layer = nn.Linear(2, 2)
+    before = layer.weight.data.copy()
+    with pytest.raises(InputError, match="bias is an array of dtype <U1"):
+        layer.load_state_dict({"weight": np.ones((2, 2)), "bias": np.array(["a", "b"])})
+    np.testing.assert_array_equal(layer.weight.data, before)

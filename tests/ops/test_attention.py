@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigrad import InputError, Tensor, ops
+from minigrad import InputError, ShapeError, Tensor, ops
 from minigrad.autograd.gradients import saved_arrays
 from minigrad.ops.attention import attention_formula
 from minigrad.ops.visible_keys import causal_visible
@@ -156,3 +156,9 @@ def test_keys_of_no_sequence_get_no_gradient() -> None:
 def test_a_dropout_of_one_is_refused() -> None:
     with pytest.raises(InputError, match=r"at least 0 and below 1, not 1\.0"):
         ops.attention(*map(Tensor, case_of([2]).arrays), offsets=np.array([0, 2]), dropout=1.0)
+
+
+def test_heads_without_elements_are_refused() -> None:
+    empty = np.ones((2, 1, 0), np.float32)
+    with pytest.raises(ShapeError, match=r"attention needs q"):
+        ops.attention(empty, empty, empty, offsets=np.array([0, 2]))

@@ -261,3 +261,9 @@ def test_targets_out_of_range_are_refused() -> None:
     for bad in (5, -1, -99):
         with pytest.raises(InputError, match=f"{bad}.* for 5 classes"):
             ops.linear_cross_entropy(x, weight, np.array([0, bad]))
+
+
+def test_a_vocabulary_without_tokens_has_no_loss() -> None:
+    x, none = np.ones((2, 3), np.float32), [-100, -100]
+    assert ops.linear_cross_entropy(x, np.ones((0, 3), np.float32), none).item() == 0
+    assert ops.linear_cross_entropy(Tensor(x, requires_grad=True), np.ones((0, 3), np.float32), none).item() == 0

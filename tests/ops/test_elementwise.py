@@ -69,3 +69,23 @@ def test_astype_converts_the_gradient_back() -> None:
     assert x.grad is not None
     assert x.grad.dtype == np.float64
     assert x.grad.tolist() == [3.0]
+
+
+def test_what_was_not_chosen_gets_no_gradient_even_if_that_is_infinite() -> None:
+    """The derivative of sqrt at 0 is infinite, and infinity times 0 would be NaN."""
+    for choose in (
+        ops.relu,
+        lambda x: ops.maximum(x, 0.0),
+        lambda x: -ops.minimum(-x, 0.0),
+        lambda x: ops.where(x.data > 0, x, 0.0),
+    ):
+        x = Tensor([-1.0, 4.0], requires_grad=True)
+        with np.errstate(divide="ignore"):
+            choose(x).sqrt().sum().backward()
+        assert x.grad is not None
+        assert x.grad.tolist() == [0.0, 0.25]
+    x = Tensor([[0.0, -1.0]], requires_grad=True)
+    with np.errstate(divide="ignore"):
+        x.max(axis=1).sqrt().sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[np.inf, 0.0]]

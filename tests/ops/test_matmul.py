@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minigrad import ShapeError, Tensor, ops
+from minigrad import ShapeError, Tensor, no_grad, ops
 from minigrad.ops.matmul import linear_formula, matmul_formula
 
 
@@ -82,3 +82,14 @@ def test_a_weight_or_a_bias_that_does_not_fit_is_named(
 def test_a_number_has_no_matrix_product() -> None:
     with pytest.raises(ShapeError, match=r"matmul cannot multiply shapes \(\) and \(3,\)"):
         Tensor(1.0) @ Tensor(np.zeros(3, np.float32))
+
+
+def test_a_bias_may_change_before_the_gradients_are_computed() -> None:
+    """Its values are in no gradient."""
+    x, w, b = (Tensor(np.ones(shape), requires_grad=True) for shape in ((2, 3), (4, 3), (4,)))
+    y = ops.linear(x, w, b).sum()
+    with no_grad():
+        b -= 1.0
+    y.backward()
+    assert b.grad is not None
+    assert b.grad.tolist() == [2.0] * 4

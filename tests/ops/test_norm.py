@@ -63,3 +63,11 @@ def test_an_eps_that_cannot_be_used_is_refused(eps: Any) -> None:
     for name, vectors in (("rms_norm", 1), ("offset_rms_norm", 2), ("layer_norm", 2)):
         with pytest.raises(InputError, match=rf"eps of {name} takes a finite number of at least 0, not "):
             getattr(ops, name)(x, *[w] * vectors, eps=eps)
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("float32", 1e20), ("float64", 1e200)])
+def test_a_layer_norm_whose_squares_overflow_is_nan(dtype: str, value: float) -> None:
+    x = np.array([[value, -value, 1.0, 2.0], [1.0, 2.0, 3.0, 4.0]], dtype)
+    y = ops.layer_norm(x, np.ones(4, dtype), np.full(4, 7, dtype)).data
+    assert np.isnan(y[0]).all()
+    assert np.isfinite(y[1]).all()

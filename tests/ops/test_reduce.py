@@ -60,3 +60,7 @@ def test_an_axis_that_does_not_exist_is_refused(name: str, axis: int) -> None:
 def test_an_axis_named_twice_is_refused() -> None:
     with pytest.raises(ShapeError):
         ops.sum(Tensor(np.zeros((2, 3))), axis=(0, -2))
+
+
+def test_an_axis_may_be_a_number_of_numpy() -> None:
+    assert Tensor([[1.0, 2.0]]).sum(axis=np.int64(1)).tolist() == [3.0]

@@ -59,9 +59,8 @@ def normalise(memory: Array, step: Step, eps: float, share: Share) -> None:
         for j in range(x.size):
             square += (x[j] - mean) * (x[j] - mean)
         square = square / size + memory.dtype.type(eps)
-        # As in the operation (`minigrad.kernels.rowwise.norm`): a row whose squares overflow is NaN.
-        is_finite = square < np.inf or step.code == codes.LAYER_NORM
-        factor = memory.dtype.type(1) / np.sqrt(square) if is_finite else memory.dtype.type(np.nan)
+        # As in the operations (`minigrad.kernels.rowwise.norm`): a row whose squares overflow is NaN.
+        factor = memory.dtype.type(1) / np.sqrt(square) if square < np.inf else memory.dtype.type(np.nan)
         for j in range(x.size):
             value = (x[j] - mean) * factor * weight[j]
             y[j] = value + bias[j] if step.code == codes.LAYER_NORM else value

@@ -126,11 +126,11 @@ def rows_apart() -> Iterator[None]:
 
     It holds where `can_keep_rows_apart` does, and costs time for small products.
     """
-    _rows_apart.wanted = True
+    before, _rows_apart.wanted = _rows_apart.wanted, True
     try:
         yield
     finally:
-        _rows_apart.wanted = False
+        _rows_apart.wanted = before
 
 
 def are_rows_apart() -> bool:

@@ -61,7 +61,8 @@ def _layer_norm_rows(
         centre = total / x.dtype.type(width)
         for j in range(width):
             squares += (x[i, j] - centre) * (x[i, j] - centre)
-        scale = one / np.sqrt(squares / x.dtype.type(width) + eps)
+        square = squares / x.dtype.type(width) + eps
+        scale = one / np.sqrt(square) if square < np.inf else x.dtype.type(np.nan)
         mean[i], inverse[i] = centre, scale
         for j in range(width):
             y[i, j] = (x[i, j] - centre) * scale * weight[j] + bias[j]
