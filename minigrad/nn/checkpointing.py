@@ -36,16 +36,16 @@ class CheckpointedLayer(Module):
         shape: tuple[int, ...] = ()
         added: list[Tensor] = []
 
-        def forward(*given: Any) -> Any:
+        def forward(given: tuple[Any, ...], named: dict[str, Any]) -> Any:
             """Return the output, joined with the losses that modules add: the gradient of these must get here too."""
             nonlocal shape, added
             inside = None if current is None else LossPass(current.layout, current.counted)
             with _restored(self, settings), computing(inside):
-                y = self.forward(*given, **options)
+                y = self.forward(*given, **named)
             shape, added = y.shape, [] if inside is None else inside.added
             return ops.concatenate(y.reshape(-1), *(each.reshape(1) for each in added)) if added else y
 
-        y = recompute(forward, *arguments, parameters=self.parameters())
+        y = recompute(forward, arguments, options, parameters=self.parameters())
         if current is None or not added:
             return y
         size = math.prod(shape)
@@ -79,12 +79,11 @@ def _restored(layer: Module, settings: list[dict[str, Any]]) -> Iterator[None]:
 def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequence[Tensor] = ()) -> Tensor:
     """Return ``function(*arguments)`` without storing the activations inside it; the backward pass calls it again.
 
-    Gradients are computed for the tensors among the arguments, for those in lists among the arguments, and for the
-    parameters that the function uses. Both calls must compute the same: backward() raises GraphError if one of these
-    tensors, or one of `parameters`, was changed in place since.
+    Gradients are computed for the tensors among the arguments, for those in lists, tuples and dictionaries among them,
+    and for the parameters that the function uses. Both calls must compute the same: backward() raises GraphError if one
+    of these tensors, or one of `parameters`, was changed in place since.
     """
-    items = (each for argument in arguments for each in (argument if isinstance(argument, list) else [argument]))
-    given = [each for each in items if isinstance(each, Tensor)]
+    given = list(_tensors_in(arguments))
     with no_grad():
         result = Tensor(function(*arguments))
     if not is_recording():
@@ -93,9 +92,8 @@ def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequ
     def backward(dy: Array) -> list[Array | None]:
         leaves = [Tensor(tensor, requires_grad=tensor.dtype.kind == "f") for tensor in given]
         remaining = iter(leaves)
-        replaced = [_replaced(argument, remaining) for argument in arguments]
         with recording(True):
-            output = function(*replaced)
+            output = function(*_replaced(arguments, remaining))
         if output.node is not None:
             run_backward(output.node, dy)
         return [leaf.grad for leaf in leaves]
@@ -106,8 +104,21 @@ def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequ
     return result
 
 
-def _replaced(argument: Any, leaves: Iterator[Tensor]) -> Any:
-    """Return the argument with each tensor in it replaced by the next of `leaves`."""
-    if isinstance(argument, list):
-        return [next(leaves) if isinstance(item, Tensor) else item for item in argument]
-    return next(leaves) if isinstance(argument, Tensor) else argument
+def _tensors_in(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors in a value, and in the lists, tuples and dictionaries in it."""
+    if isinstance(value, Tensor):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
+        yield from _tensors_in(item)
+
+
+def _replaced(value: Any, leaves: Iterator[Tensor]) -> Any:
+    """Return a value with each of the `_tensors_in` it replaced by the next of `leaves`."""
+    if isinstance(value, Tensor):
+        return next(leaves)
+    if isinstance(value, dict):
+        return {name: _replaced(item, leaves) for name, item in value.items()}
+    if not isinstance(value, list | tuple):
+        return value
+    items = [_replaced(item, leaves) for item in value]
+    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)  # a NamedTuple, or another one

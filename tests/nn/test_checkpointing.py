@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from minigrad import no_grad
+from minigrad import Tensor, nn, no_grad
 from minigrad.nn import CheckpointedLayer, Dropout, checkpointing, dropouts, set_step
 from minigrad.nn.language_model import LanguageModel
 from tests.models.tiny import TINY, build, tokens
@@ -165,3 +166,33 @@ def test_a_cache_is_filled_the_same_with_recomputed_layers() -> None:
     model.recompute_layers()
     with no_grad():
         np.testing.assert_array_equal(model(ids, cache=model.new_cache(2)).data, wanted)
+
+
+class Shared(NamedTuple):
+    first: Tensor
+    name: str
+
+
+@pytest.mark.parametrize("wrap", [lambda t: t, lambda t: (t, 1), lambda t: {"a": [t]}, lambda t: Shared(t, "b")])
+def test_layers_may_share_a_tensor_in_an_option(wrap: Callable[[Tensor], Any]) -> None:
+    class Layer(CheckpointedLayer):
+        def __init__(self) -> None:
+            self.linear = nn.Linear(2, 2)
+
+        def forward(self, x: Tensor, *, first: Any) -> Tensor:
+            while not isinstance(first, Tensor):
+                first = first["a"] if isinstance(first, dict) else first[0]
+            return self.linear(x) + first
+
+    found = []
+    for recomputed in (False, True):
+        layers = nn.Sequential(Layer(), Layer())
+        layers.initialise(0)
+        for layer in (layers[0], layers[1]):
+            layer.recomputed = recomputed
+        x = Tensor(np.ones((3, 2), np.float32), requires_grad=True)
+        shared = x * 2.0
+        layers[1](layers[0](x, first=wrap(shared)), first=wrap(shared)).sum().backward()
+        found.append((x.grad, layers[0].linear.weight.grad))
+    for stored, again in zip(*found, strict=True):
+        np.testing.assert_array_equal(stored, again)
