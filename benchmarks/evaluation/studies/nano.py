@@ -7,6 +7,7 @@ from typing import Any
 from benchmarks.evaluation.studies.changes import EmbeddingMix, NormOfHeads, SquaredReLU, ValueResidual, ValueTable
 from minigrad import nn
 from minigrad.autograd.tensor import Tensor
+from minigrad.nn.config import residual_std
 from models.vidya_v2 import VidyaV2, VidyaV2Config
 from models.wiola.layers import WiolaRMSNorm
 
@@ -14,7 +15,7 @@ from models.wiola.layers import WiolaRMSNorm
 class Nano(VidyaV2):
     """Vidya v2 with one or more `parts`.
 
-    "offset" before the norms, "qk norm", "value residual", "value table", "embedding mix", "squared relu".
+    "offset" before the norms, "qk norm", "value residual", "value table", "embedding mix", "squared relu", "gelu".
     """
 
     parts: tuple[str, ...] = ()
@@ -36,6 +37,9 @@ class Nano(VidyaV2):
             if "offset" in self.parts:
                 layer.input_layernorm = WiolaRMSNorm(config.width, eps=config.norm_eps)
                 layer.post_attention_layernorm = WiolaRMSNorm(config.width, eps=config.norm_eps)
+            if "gelu" in self.parts:
+                hidden, out_std = config.feed_forward * 3 // 2, residual_std(config)
+                layer.mlp = nn.GELUFeedForward(config.width, hidden, std=config.init_std, out_std=out_std)
             if "squared relu" in self.parts:
                 layer.mlp = SquaredReLU(config.width, config.feed_forward * 3 // 2, std=config.init_std)
         if "embedding mix" in self.parts:
