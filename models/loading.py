@@ -86,6 +86,7 @@ def load(
     """
     folder = find_run(folder)
     if is_adapter(folder):
+        model_below(folder)  # which refuses adapters that are their own base
         base = base_of(folder)
         model = load(base, dtype, quantize=quantize, **overrides)
         if format_of(model) is not None and is_adapter(base):

@@ -97,25 +97,12 @@ def is_adapter(folder: str | Path) -> bool:
 
 
 def base_of(folder: str | Path) -> Path:
-    """Return the folder that adapters were trained on, of a model or of other adapters; a model's is its own.
+    """Return the folder on which adapters were trained: that of a model, or of other adapters.
 
     A base that is given as a relative path is looked for from here, and from the folder of the adapters.
-    Raises InputError if it is not there, or if adapters would be their own base.
+    Raises InputError if it is not there.
     """
     path = Path(folder)
-    if not is_adapter(path):
-        return path
-    base = _next_base(path)
-    below, seen = base, {path.resolve()}
-    while is_adapter(below):
-        if below.resolve() in seen:
-            raise InputError(f"{path} holds adapters whose base is {base}, which in the end has itself as its base")
-        seen.add(below.resolve())
-        below = _next_base(below)
-    return base
-
-
-def _next_base(path: Path) -> Path:
     name = AdapterConfig.read(path).base_model_name_or_path
     for base in (Path(name), path / name):
         if (base / "config.json").exists() or is_adapter(base):
@@ -125,9 +112,15 @@ def _next_base(path: Path) -> Path:
 
 
 def model_below(folder: str | Path) -> Path:
-    """Return the folder of the model under all adapters, or the folder itself if it holds a model."""
-    path = Path(folder)
+    """Return the folder of the model under all adapters, or the folder itself if it holds a model.
+
+    Raises InputError if a base is not there, or if adapters are in the end their own base.
+    """
+    path, seen = Path(folder), set[Path]()
     while is_adapter(path):
+        if path.resolve() in seen:
+            raise InputError(f"{folder} holds adapters that have {path} as their base, which in the end has itself")
+        seen.add(path.resolve())
         path = base_of(path)
     return path
 

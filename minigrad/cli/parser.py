@@ -70,7 +70,7 @@ class Parser(Generic[Settings]):
             raise self._refusal(error, arguments) from None
         # argparse takes positional words from one place alone; the others come back as surplus.
         several = next((each for each in self.options if each.positional and each.many), None)
-        words, flags = positional(surplus)
+        words, flags = words_and_flags(surplus)
         for word in flags or (words if several is None else []):
             raise self._unknown(word)
         if several is not None and words:
@@ -112,10 +112,10 @@ class Parser(Generic[Settings]):
         return InputError(f"{found}; " + (f"did you mean {guess}?" if guess else f"see {self.prog} --help"))
 
 
-def positional(words: Sequence[str]) -> tuple[list[str], list[str]]:
+def words_and_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the words of a command line that are not flags, or come after ``--``, and its flags.
 
-    >>> positional(["a", "-b", "-", "--", "-c"])
+    >>> words_and_flags(["a", "-b", "-", "--", "-c"])
     (['a', '-', '-c'], ['-b'])
     """
     end = words.index("--") if "--" in words else len(words)

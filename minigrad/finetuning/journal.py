@@ -75,12 +75,13 @@ class TeachingSession:
         """Return the answer that was picked or typed, or nothing."""
         for line in lines:
             text = line.strip()
-            number = _number(text) if offered else None
+            is_number = text.startswith("=") and _number(text[1:]) is not None  # the answer itself is one
+            number = None if is_number or not offered else _number(text)
             if number is not None and not 1 <= number <= len(offered):
                 self.tell(f"there are answers 1 to {len(offered)}; {HELP}")
                 continue
-            is_typed = text.startswith("=") and _number(text[1:]) is not None
-            answer = text.removeprefix("=" if is_typed else "") if number is None else offered[number - 1]
+            typed = text[1:] if is_number else text
+            answer = typed if number is None else offered[number - 1]
             if answer in ("", "/exit") or self.fits(question, answer):
                 return answer
             self.tell("question and answer are longer than the context of the model: give a shorter answer")

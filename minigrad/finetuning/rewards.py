@@ -89,7 +89,8 @@ class RewardLearning(Lessons):
         count = self._questions(batch_size)
         problems = [problem(self.task, seed, "practice", step * count + each) for each in range(count)]
         prompts = [self.form.encode([{"role": "user", "content": each.question}]) for each in problems]
-        most = max(1, min(self.most_answer, self.settings.context + 1 - max(map(len, prompts))))
+        room = self.settings.context + 1 - max(map(len, prompts))  # the last token of an answer is not read
+        most = max(1, min(self.most_answer, room))
         rollouts = roll_out(self.model, prompts, group=GROUP, tokens=most, ends=self.ends, seed=seed, step=step)
         rewards = self._rewards(problems, rollouts)
         of_question = rewards.reshape(-1, GROUP)

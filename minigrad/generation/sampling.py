@@ -27,7 +27,7 @@ def distribution(
     >>> distribution(np.log([0.5, 0.3, 0.2]), Sampling(temperature=1, top_p=0.6)).round(3).tolist()
     [0.625, 0.375, 0.0]
     """
-    check_finite(logits)
+    check_logits(logits)
     values = logits.astype(np.float64)
     if counts is not None and sampling.penalises:
         penalise(values, sampling, counts)
@@ -118,7 +118,7 @@ def uniform(seed: int, purpose: str, sample: int, position: int) -> float:
     return float(first_uniform(np.uint64(philox_key(seed, purpose)), np.uint64(position), np.uint64(sample)))
 
 
-def check_finite(logits: Array) -> None:
+def check_logits(logits: Array) -> None:
     """Raise InputError if a logit is not finite."""
     if not (np.isfinite(logits.max()) and np.isfinite(logits.min())):
         raise InputError("the model's logits are not finite: its weights are damaged, or it diverged in training")

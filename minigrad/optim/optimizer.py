@@ -95,9 +95,8 @@ class Optimizer:
                 gradient_scale = clip_factor(norm, min(max_norm, LARGEST_NORM))
                 self.steps += 1
                 for part, span in spans:
-                    self.update(
-                        part, span, rate if part.lr is None else part.lr * (rate / self._first_lr), gradient_scale
-                    )
+                    own_rate = rate if part.lr is None else part.lr * (rate / self._first_lr)
+                    self.update(part, span, own_rate, gradient_scale)
                 if not math.isfinite(self._norm(part.segment.data[span] for part, span in spans)):
                     raise DivergenceError(
                         f"{type(self).__name__} made weights that are not finite; the learning rate {rate:g} is too "

@@ -57,9 +57,6 @@ class Echo(NamedTuple):
     hidden: int
 
 
-_DECODER = codecs.getincrementaldecoder("utf-8")
-
-
 class Reply:
     """The reply to one request: `whole` or `chunk` turn parts of its texts into JSON. `prompts` are their ids."""
 
@@ -73,7 +70,7 @@ class Reply:
         prefix = "chatcmpl" if self.is_chat else "cmpl"
         self._head = {"id": f"{prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}
         self._lengths = defaultdict[int, int](int)  # characters that the tokens of each text have completed so far
-        self._decoders = defaultdict[int, codecs.IncrementalDecoder](lambda: _DECODER("replace"))
+        self._decoders = defaultdict[int, codecs.IncrementalDecoder](_decoder)
         self._echoes = dict[int, Echo]()
 
     @property
@@ -169,6 +166,10 @@ class Reply:
     def _bytes(self, token: int) -> bytes:
         """Return the bytes of a token; rows of a model beyond those of its tokenizer have none."""
         return self._tokenizer.decode_bytes([token]) if token < self._tokenizer.vocab_size else b""
+
+
+def _decoder() -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")("replace")
 
 
 def _id(token: Token | Scored) -> int:

@@ -29,7 +29,7 @@ import numpy as np
 from minigrad.autograd.graph import no_grad
 from minigrad.errors import InputError
 from minigrad.generation.continuation import Continuation, Token
-from minigrad.generation.sampling import check_finite, log_probabilities, most_likely
+from minigrad.generation.sampling import check_logits, log_probabilities, most_likely
 from minigrad.kernels.gemm.backend import can_keep_rows_apart, rows_apart
 from minigrad.nn.language_model import LanguageModel
 from minigrad.programs.decoder import Decoder
@@ -269,7 +269,7 @@ class Scheduler:
 
 def _score(text: Text, number: int, logits: Array) -> Scored:
     """Return a token of a prompt, by its number, with its log-probability, and the most likely ones in its place."""
-    check_finite(logits)
+    check_logits(logits)
     known, token = log_probabilities(logits), text.prompt[number]
     likely = most_likely(known, text.continuation.rules.sampling.alternatives or 0)
     return Scored(token, float(known[token]), tuple((int(i), float(known[i])) for i in likely))

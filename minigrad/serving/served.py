@@ -84,7 +84,7 @@ class Served:
 
     def texts(self, body: Body, prompts: Sequence[list[int]], client: str, most: int | None) -> list[Text]:
         """Return `n` texts for each prompt, none of more than `most` tokens; raises RefusedError if it is too long."""
-        seed = secrets.randbits(48) if body.seed is None else body.seed % (1 << 63)
+        seed = secrets.randbits(48) if body.seed is None else body.seed % (1 << 63)  # may be negative
         echo = isinstance(body, CompletionBody) and body.echo
         found = []
         for number, prompt in enumerate(prompts):

@@ -90,7 +90,7 @@ class ServeConfig(LimitSettings, NetworkSettings, PlaceSettings, ModelSettings):
     def __post_init__(self) -> None:
         validate(self)
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
-            raise InputError("--api-key takes letters, digits and signs of ASCII: clients send others in several ways")
+            raise InputError("--api-key takes printable characters of ASCII: clients encode others in different ways")
         for origin in self.allow_origin:
             if origin not in ("*", "null") and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#A-Z]+", origin) is None:
                 example = "https://example.com, in small letters and without a path"

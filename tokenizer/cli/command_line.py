@@ -50,9 +50,10 @@ def _count(smallest: int) -> Callable[[str], int]:
     """Return a type for flags whose value is a whole number of at least `smallest`."""
 
     def count(text: str) -> int:
-        if not text.isdecimal() or len(text) > _MOST_DIGITS or int(text) < smallest:
-            most = f"with at most {_MOST_DIGITS} digits" if len(text) > _MOST_DIGITS else f"of at least {smallest}"
-            raise argparse.ArgumentTypeError(f"expected a whole number {most}, not {text[:80]!r}")
+        if len(text) > _MOST_DIGITS:
+            raise argparse.ArgumentTypeError(f"expected a number with at most {_MOST_DIGITS} digits, not {text[:80]!r}")
+        if not text.isdecimal() or int(text) < smallest:
+            raise argparse.ArgumentTypeError(f"expected a whole number of at least {smallest}, not {text!r}")
         return int(text)
 
     return count
