@@ -98,16 +98,15 @@ def teach(config: GenerateConfig) -> Iterator[str]:
     import tokenizer
 
     form = tokenizer.load_chat(config.run, loaded.tokenizer)
-    several = replace(config, samples=config.samples if config.samples > 1 else 4)
 
     def offer(question: str, turn: int) -> list[str]:
-        ids, texts = form.encode([{"role": "user", "content": question}]), [""] * several.samples
-        first, is_cut = turn * several.samples, False
-        for token in loaded.stream(ids, several, first_sample=first):
+        ids, texts = form.encode([{"role": "user", "content": question}]), [""] * config.samples
+        first, is_cut = turn * config.samples, False
+        for token in loaded.stream(ids, config, first_sample=first):
             texts[token.sample - first] += token.text
             is_cut |= token.ended == "length"
         if is_cut:
-            notice(f"some of these answers were cut after --tokens {several.tokens}; a larger number lets them end")
+            notice(f"some of these answers were cut after --tokens {config.tokens}; a larger number lets them end")
         return texts
 
     def fits(question: str, answer: str) -> bool:
@@ -311,6 +310,10 @@ def write(config: GenerateConfig, explicit: Collection[str] = ()) -> Iterator[st
     draws = {"temperature", "top_k", "top_p", "min_p", "seed"}
     if (config.chat or config.page) and draws.isdisjoint(explicit) and was_taught_to_talk(Path(config.run)):
         config = replace(config, temperature=0.0)
+    if config.teach and "samples" not in explicit:
+        config = replace(config, samples=4)
+    console.check_text("prompt", config.prompt)
+    console.check_text("stop", config.stop)
     takes_no_prompt = config.chat or config.teach or config.page is not None
     if not takes_no_prompt or console.STANDARD_INPUT in config.prompt:
         config = replace(config, prompt=console.read_prompts(config.prompt))

@@ -31,6 +31,7 @@ FORMATS: dict[str, Callable[[Vocabulary, Path], None]] = {
     "tiktoken": rank_files.write,  # a rank file
 }
 """The formats of files, and the functions that write them."""
+_CHECKS: dict[str, Callable[[Vocabulary], None]] = {"gpt2": gpt2_files.check, "tiktoken": rank_files.check}
 
 
 class Tokenizer:
@@ -201,14 +202,31 @@ class Tokenizer:
 
         Without `format`, the path decides: a rank file if it ends in .tiktoken, tokenizer.json alone if it ends in
         .json, otherwise a folder with tokenizer.json and tokenizer_config.json.
-        Raises TokenizerError for an unknown format, or one that cannot store something that decides the ids.
+        Raises TokenizerError as `format_of` does.
         """
-        path = Path(path)
-        name = format or ("tiktoken" if path.suffix == rank_files.SUFFIX else "huggingface")
+        FORMATS[self.format_of(path, format)](self.vocabulary, Path(path))
+
+    def format_of(self, path: str | Path, format: str | None = None) -> str:
+        """Return the format that `save` writes.
+
+        Raises TokenizerError if it is unknown, if it cannot store something that decides the ids, or if `load` would
+        take a file of that name for one of another format.
+        """
+        suffix = Path(path).suffix
+        name = format or ("tiktoken" if suffix == rank_files.SUFFIX else "huggingface")
         if name not in FORMATS:
             expected = f"expected one of {', '.join(FORMATS)}{did_you_mean(name, FORMATS)}"
             raise TokenizerError(f"unknown format {name!r}: {expected}")
-        FORMATS[name](self.vocabulary, path)
+        if (name == "tiktoken") != (suffix == rank_files.SUFFIX):
+            raise TokenizerError(
+                f"{path} cannot be written in the format {name}: names of rank files, and no others, end in "
+                f"{rank_files.SUFFIX}."
+            )
+        if name == "gpt2" and suffix == ".json":
+            raise TokenizerError(f"{path} cannot be written in the format gpt2, which is a folder of two files.")
+        if name in _CHECKS:
+            _CHECKS[name](self.vocabulary)
+        return name
 
 
 class Resources(TypedDict, total=False):

@@ -33,8 +33,8 @@ class Chat:
 
     `encode` returns the token ids of messages and of the beginning of an answer; `answer` returns the tokens of an
     answer, given token ids and the number of the turn, from 0; `tell` prints a remark. The model reads at most `room`
-    tokens: the oldest messages are left out first, and a system message at the beginning never. Ctrl-C ends an answer
-    after its current token; the text so far stays in the conversation.
+    tokens: the oldest messages are left out first. Ctrl-C ends an answer after its current token; the text so far stays
+    in the conversation.
     """
 
     encode: Callable[[Sequence[Message]], list[int]]
@@ -51,21 +51,26 @@ class Chat:
 
     def ids(self) -> tuple[list[int], int]:
         """Return the token ids to read and the number of messages left out; the newest message always stays."""
-        first = 1 if self.messages and self.messages[0]["role"] == "system" else 0
-        kept = self.messages[first:]
+        kept = self.messages
         while True:
-            ids = self.encode([*self.messages[:first], *kept])
-            if len(ids) <= self.room or len(kept) <= 1:
-                return ids, len(self.messages) - first - len(kept)
-            kept = kept[2 if len(kept) > 2 else 1 :]  # a question and its answer, so that the first is a question
+            ids = self.encode(kept)
+            if len(ids) <= self.room or len(kept) == 1:
+                return ids, len(self.messages) - len(kept)
+            kept = kept[2:]  # without the oldest question and its answer
 
-    def save(self, path: Path) -> None:
-        """Append the messages to a file of training text, as one line of JSON.
+    def save(self, path: Path) -> int:
+        """Append the messages to a file of training text, as one line of JSON; return their number.
 
-        Raises OSError if it cannot be written, InputError if the file holds something else.
+        An empty answer teaches nothing, so it is left out with its question. Raises OSError if the file cannot be
+        written, InputError if it holds something else or there is no answer.
         """
+        turns = zip(self.messages[::2], self.messages[1::2], strict=True)
+        saved = [message for turn in turns if turn[1]["content"].strip() for message in turn]
+        if not saved:
+            raise InputError("there is no answer to save yet")
         check_lines(path, "messages")
-        add_line(path, json.dumps({"messages": self.messages}, ensure_ascii=False))
+        add_line(path, json.dumps({"messages": saved}, ensure_ascii=False))
+        return len(saved)
 
     def run(self, inputs: Iterable[str]) -> Iterator[str]:
         """Yield the text of the answers in parts, and obey commands, until /exit."""
@@ -104,7 +109,6 @@ class Chat:
 
     def _obey(self, command: str, rest: str) -> None:
         """Obey a command, or list the commands."""
-        count = len(self.messages)
         if command == "/reset":
             self.messages.clear()
             self._left_out = 0
@@ -112,8 +116,7 @@ class Chat:
         elif command == "/save":
             path = Path(rest or DEFAULT_FILE)
             try:
-                self.save(path)
-                self.tell(f"saved {count} messages as a line of {path}")
+                self.tell(f"saved {self.save(path)} messages as a line of {path}")
             except InputError as error:
                 self.tell(str(error))
             except (OSError, ValueError) as error:  # an impossible name is a ValueError

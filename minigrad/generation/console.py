@@ -27,17 +27,21 @@ def read_prompts(given: Sequence[str]) -> tuple[str, ...]:
     """Return the `given` prompts, with the text of standard input in the place of "-".
 
     Without a prompt, a pipe or a file on standard input is one, as in `echo Once | generate.py RUN`; otherwise the
-    prompt is empty. Raises InputError if standard input is closed or named twice, or if a prompt is not UTF-8 text.
+    prompt is empty. Raises InputError if standard input is closed or named twice.
     """
     if not given:
         return (_read_standard_input() if _is_piped() else "",)
     if given.count(STANDARD_INPUT) > 1:
         raise InputError(f"standard input holds one prompt: give --prompt {STANDARD_INPUT} once")
+    return tuple(_read_standard_input() if each == STANDARD_INPUT else each for each in given)
+
+
+def check_text(flag: str, given: Sequence[str]) -> None:
+    """Raise InputError if a value of a flag is not UTF-8 text."""
     for each in given:
         if wrong := re.search("[\ud800-\udfff]", each):  # Python's form of a byte that is not part of a character
             place = f"its character {wrong.start() + 1:,} is 0x{ord(wrong[0]) & 0xFF:02x}"
-            raise InputError(f"--prompt is not UTF-8 text: {place}")
-    return tuple(_read_standard_input() if each == STANDARD_INPUT else each for each in given)
+            raise InputError(f"--{flag} is not UTF-8 text: {place}")
 
 
 def read_messages() -> Iterator[str]:

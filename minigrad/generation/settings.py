@@ -226,6 +226,12 @@ class GenerateConfig(Sampling, ConsoleSettings, LoadSettings):
         for name in ("chat", "explain") if self.teach else ():
             if getattr(self, name):
                 raise InputError(f"--teach asks which of several answers is best; leave out --{name}")
+        if self.teach and self.alternatives is not None:
+            raise InputError("--teach shows whole answers; leave out --alternatives")
+        for name, needs in (("journal", "teach"), ("draft_tokens", "draft")):
+            field = next(each for each in dataclasses.fields(self) if each.name == name)
+            if getattr(self, name) != field.default and not getattr(self, needs):
+                raise InputError(f"--{name.replace('_', '-')} is for --{needs}; leave it out, or give --{needs}")
         if self.explain is not None and self.chat:
             raise InputError("--explain shows how the text after a prompt came about; leave out --chat")
         if self.explain is not None and self.samples * max(len(self.prompt), 1) > 1:

@@ -212,7 +212,7 @@ class Api:
         model = self._model(name)
         ids = await self._encoded(model.encode_messages if messages else model.tokenizer.encode, messages or prompt)
         about = {"max_model_len": model.scheduler.capacity, "converses": model.form is not None}
-        return JSONResponse({"count": len(ids), "tokens": ids} | about)
+        return JSONResponse({"count": len(ids), "tokens": ids, "specials": sorted(model.tokenizer.specials)} | about)
 
     async def _complete(self, request: Request) -> Response:
         body, prompts = read_completion(await self._body(request))
@@ -337,7 +337,8 @@ async def _disconnected(request: Request) -> None:
 
 
 def _event(content: dict[str, Any]) -> str:
-    return f"data: {json.dumps(content, ensure_ascii=False, separators=(',', ':'))}\n\n"
+    # Of ASCII alone: some clients take U+2028 and its like for the end of a line.
+    return f"data: {json.dumps(content, separators=(',', ':'))}\n\n"
 
 
 def _refused(error: RefusedError) -> Response:

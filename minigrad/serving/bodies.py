@@ -38,8 +38,8 @@ class Body(Group):
     max_tokens: int | None = option(None, "tokens of the text", at_least=0, at_most=_MOST)
     temperature: float = option(1.0, "0 always takes the most likely token", at_least=0, at_most=2)
     top_p: float = option(1.0, "choose among the most likely tokens, up to this probability", at_least=0, at_most=1)
-    top_k: int | None = option(None, "choose among the k most likely tokens", at_least=1, at_most=_MOST)
-    min_p: float | None = option(None, "a share of the highest probability", above=0, at_most=1)
+    top_k: int | None = option(None, "choose among the k most likely tokens", at_least=-1, at_most=_MOST)
+    min_p: float | None = option(None, "a share of the highest probability", at_least=0, at_most=1)
     n: int = option(1, "texts of each prompt", at_least=1, at_most=1024)
     seed: int | None = option(
         None, "the seed of the draws; by default a different one each time", at_least=-_SEEDS - 1, at_most=_SEEDS
@@ -118,8 +118,6 @@ def read_chat(body: bytes) -> tuple[ChatBody, list[dict[str, str]]]:
     fields = _fields(ChatBody, given, "messages")
     if fields.top_logprobs is not None and not fields.logprobs:
         raise RefusedError("top_logprobs needs logprobs: true", field="top_logprobs")
-    if fields.max_tokens == 0:
-        raise RefusedError("max_tokens takes a whole number of at least 1 here, not 0", field="max_tokens")
     return fields, messages
 
 

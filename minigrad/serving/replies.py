@@ -114,9 +114,9 @@ class Reply:
         self.count(part)
         if (echo := self._echoes.pop(part.index, None)) is not None:
             first = [Scored(echo.first, None, ())] if echo.hidden == 0 else []
-            part = Part(
-                part.index, echo.text + part.text, [*first, *part.tokens[max(echo.hidden - 1, 0) :]], part.ended
-            )
+            tokens = [*first, *part.tokens[max(echo.hidden - 1, 0) :]]
+            part = Part(part.index, echo.text + part.text, tokens, part.ended)
+            self._lengths[part.index] = -self._added_spaces(tokens)
         reason = _REASONS[part.ended] if part.ended else None
         choice: Json = {"index": part.index, "logprobs": None, "finish_reason": reason}
         if not self.is_chat:
@@ -143,9 +143,15 @@ class Reply:
             for other, value in (*token.alternatives, (_id(token), known)) if known is not None else ():
                 others.setdefault(self._shown(other), value)
             found["top_logprobs"].append(others or None)
-            found["text_offset"].append(self._lengths[part.index])
+            found["text_offset"].append(max(self._lengths[part.index], 0))
             self._lengths[part.index] += len(self._decoders[part.index].decode(self._bytes(_id(token))))
         return found
+
+    def _added_spaces(self, tokens: Sequence[Token | Scored]) -> int:
+        """Return how many spaces the tokens of a text begin with that the text does not: byte fallback adds one."""
+        ids = [number for number in map(_id, tokens) if number < self._tokenizer.vocab_size]
+        data, text = self._tokenizer.decode_bytes(ids), self._tokenizer.decode(ids)
+        return (len(data) - len(data.lstrip(b" "))) - (len(text) - len(text.lstrip(" ")))
 
     def _described(self, token: Token | Scored) -> Json:
         """Return a token of a chat with its log-probability and its alternatives."""

@@ -123,6 +123,9 @@ class Served:
             alternatives = body.logprobs if isinstance(body, CompletionBody) else None
         same = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
         given = {name: getattr(body, name) for name in same}
+        if body.top_k is not None and body.top_k < 1:  # other servers turn it off by 0 or -1
+            given["top_k"] = None
+        given["min_p"] = body.min_p or None
         if body.top_p == 0:  # OpenAI's API allows it: only the most likely token is left
             given |= {"temperature": 0.0, "top_p": 1.0}
         sampling = Sampling(tokens=tokens, seed=seed, stop=body.stop, alternatives=alternatives, **given)

@@ -53,12 +53,11 @@ def test_each_message_is_answered_with_all_before_it_in_view() -> None:
 
 def test_the_oldest_questions_and_answers_are_left_out_where_the_context_ends() -> None:
     told = Told(room=45)
-    told.chat.add("system", "be kind")
-    told.say("one", "three", "seven")
-    assert [len(ids) for ids in told.read] == [21, 41, 41]
-    assert told.read[2][:11] == [7] * 10 + [5]  # the system's message stays; "one" and its answer are gone
+    told.say("one", "three", "seventh")
+    assert [len(ids) for ids in told.read] == [11, 31, 31]
+    assert told.read[2][:11] == [5] * 10 + [6]  # "one" and its answer are gone
     assert told.remarks == ["the conversation is longer than the context: its first 2 messages are left out"]
-    assert len(told.chat.messages) == 7
+    assert len(told.chat.messages) == 6
 
 
 def test_a_message_longer_than_the_context_is_read_and_mentioned() -> None:
@@ -151,3 +150,14 @@ def test_an_unknown_command_is_answered_with_those_there_are() -> None:
     assert told.say("/help", "/rest", " /rest is a message") == "turn 0\n"
     assert "/reset begins anew" in told.remarks[0]
     assert told.remarks[1].startswith("unknown command /rest; /reset begins anew")
+
+
+def test_what_teaches_nothing_is_not_saved(tmp_path: Path) -> None:
+    told, file = Told(), tmp_path / "talk.jsonl"
+    told.say(f"/save {file}")
+    assert (told.remarks, file.exists()) == (["there is no answer to save yet"], False)
+    told.say("one")
+    told.chat.answer = lambda ids, turn: answered([""])
+    told.say("two", f"/save {file}")
+    assert [each["content"] for each in json.loads(file.read_text(encoding="utf-8"))["messages"]] == ["one", "turn 0"]
+    assert told.remarks[1] == f"saved 2 messages as a line of {file}"

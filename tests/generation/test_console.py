@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from minigrad.errors import InputError
-from minigrad.generation.console import is_terminal, read_messages, read_prompts
+from minigrad.generation.console import check_text, is_terminal, read_messages, read_prompts
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,7 +66,7 @@ def test_what_is_not_utf8_is_refused_with_its_place() -> None:
     for data, place in ((b"list\xff", "byte 5 is 0xff"), (b"caf\xc3\xff", "byte 4 is 0xc3")):
         assert piped("-", data)[1].strip() == f"standard input is not UTF-8 text: its {place}"
     with pytest.raises(InputError, match="--prompt is not UTF-8 text: its character 4 is 0xe9"):
-        read_prompts(["fine", os.fsdecode(b"caf\xe9s")])
+        check_text("prompt", ["fine", os.fsdecode(b"caf\xe9s")])
 
 
 def test_a_terminal_is_told_how_to_end_the_prompt(

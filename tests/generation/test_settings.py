@@ -83,6 +83,9 @@ def test_penalties_are_known() -> None:
         ({"explain": "a.html", "samples": 2}, "--explain shows how one text came about: give one prompt"),
         ({"page": "a.html", "stop": ["."]}, "a page has no setting for --stop; leave it out"),
         ({"page": "a.html", "repetition_penalty": 1.1}, "a page has no setting for --repetition-penalty"),
+        ({"teach": True, "alternatives": 3}, "--teach shows whole answers; leave out --alternatives"),
+        ({"journal": "mine.jsonl"}, "--journal is for --teach; leave it out, or give --teach"),
+        ({"draft_tokens": 3}, "--draft-tokens is for --draft; leave it out, or give --draft"),
         ({"chat": True, "samples": 2}, "--chat writes one answer to each message; leave out --samples"),
     ],
 )

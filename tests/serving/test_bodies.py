@@ -77,6 +77,8 @@ def test_a_text_or_messages_are_tokenized() -> None:
         (body(prompt="a", temperature="1"), "temperature", "not '1'"),
         (b'{"prompt": "a", "temperature": NaN}', "temperature", "finite number"),
         (body(prompt="a", n=0), "n", "at least 1"),
+        (body(prompt="a", top_k=-2), "top_k", "at least -1"),
+        (body(prompt="a", min_p=-0.1), "min_p", "at least 0"),
         (body(prompt="a", n=True), "n", "at least 1"),
         (body(prompt="a", seed=2**63), "seed", "at most"),
         (body(prompt="a", stop=[""]), "stop", "not empty"),
@@ -109,7 +111,6 @@ def test_a_wrong_completion_is_refused_with_a_sentence(given: bytes, field: str 
         ({"messages": [{**HELLO[0], "tool_calls": [1]}]}, "calls tools"),
         ({"messages": HELLO, "top_logprobs": 2}, "needs logprobs"),
         ({"messages": HELLO, "logprobs": 1}, "true or false"),
-        ({"messages": HELLO, "max_tokens": 0}, "at least 1"),
         ({"messages": HELLO, "tools": [{"type": "function"}]}, "does not support tools"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html.parser
 import re
 import time
@@ -14,6 +15,8 @@ from minigrad.serving.playground import FOLDER, playground
 from minigrad.serving.served import Served
 from tests.browser import PATIENCE, Browser, needs_a_browser, started
 from tests.serving.wire import Wire, serving
+from tests.tokenizer import byte_fallback
+from tokenizer import Tokenizer
 
 PROMPT = "to <img src=x onerror=alert(1)> be"
 
@@ -239,6 +242,13 @@ def test_a_conversation_is_that_of_the_api(browser: Browser, make_served: Callab
         asked |= {"messages": [{"role": "user", "content": question}]}
         (choice,) = wire.call("/v1/chat/completions", asked).json["choices"]
         assert texts(page, "#messages-1 p") == [question, choice["message"]["content"]]
+        page.run("window.fetch = async () => { throw new Error() }")
+        page.run("document.getElementById('message-1').value = 'to be?'")
+        page.run("document.getElementById('ask-1').requestSubmit()")
+        idle(page)
+        assert texts(page, "#status-1") == ["The server does not answer. Is it still running?"]
+        assert fields(page, ["message-1"]) == ["to be?"]  # to be sent again
+        assert len(texts(page, "#messages-1 p")) == 2
 
 
 @needs_a_browser
@@ -267,4 +277,21 @@ def test_a_conversation_that_no_longer_fits_goes_on_without_its_oldest_messages(
         assert ask(long).startswith("The message fills the 96 tokens that a conversation may have here")
         assert fields(page, ["message-1"]) == [long]  # to be shortened
         assert ask("to be?") != ""
+        assert page.errors == []
+
+
+@needs_a_browser
+def test_a_text_of_a_tokenizer_with_byte_fallback_stays_as_it_is(
+    browser: Browser, make_served: Callable[..., Served]
+) -> None:
+    page, served = browser, make_served()
+    served = dataclasses.replace(served, tokenizer=Tokenizer(byte_fallback.vocabulary()), form=None)
+    with serving([served]) as wire:
+        open_at(page, wire)
+        for text in ("to be", " to be"):
+            fill(page, {"text-1": text, "count-1": 5})
+            page.run("playground.columns[0].edit()")
+            until(page, "playground.columns[0].tokens.length > 0")
+            idle(page)
+            assert fields(page, ["text-1"]) == [text]
         assert page.errors == []

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from minigrad.generation.continuation import Token
 from minigrad.serving.bodies import read_chat, read_completion
 from minigrad.serving.replies import Echo, Part, Reply
 from minigrad.serving.scheduler import Scored
+from tests.tokenizer import byte_fallback
 from tokenizer import Tokenizer
 
 
@@ -94,6 +97,16 @@ def test_an_echo_shows_the_prompt_and_its_scores(tok: Tokenizer) -> None:
         (choice,) = reply.whole([part_of(scored, token(letter, "x", "length", -1.0))])["choices"]
         assert choice["text"] == "prompt x"
         assert choice["logprobs"]["token_logprobs"] == expected
+
+
+@pytest.mark.parametrize(("prompt", "offsets"), [("to be", [0, 2]), (" to be", [0, 1, 3]), ("é", [0])])
+def test_the_space_that_byte_fallback_adds_is_no_part_of_an_echo(prompt: str, offsets: list[int]) -> None:
+    tok = Tokenizer(byte_fallback.vocabulary())
+    ids, reply = tok.encode(prompt), completion(tok, logprobs=0, echo=True)
+    reply.echo(0, Echo(prompt, ids[0], 0))
+    (choice,) = reply.whole([part_of(*(Scored(each, -1.0, ()) for each in ids[1:]), None)])["choices"]
+    assert choice["text"] == prompt
+    assert choice["logprobs"]["text_offset"] == offsets
 
 
 def test_a_prompt_alone_ends_by_its_length(tok: Tokenizer) -> None:

@@ -31,6 +31,15 @@ def test_each_prompt_gets_n_texts_with_the_draws_of_a_seed(make_served: Make) ->
     assert (sampling.seed, sampling.temperature, sampling.stop, sampling.tokens) == (7, 0.5, ("be",), 16)
 
 
+@pytest.mark.parametrize("off", [{}, {"top_k": 0, "min_p": 0.0}, {"top_k": -1, "min_p": 0}])
+def test_limits_of_the_draw_are_off_as_on_other_servers(make_served: Make, off: dict[str, float]) -> None:
+    sampling = make_served().texts(completion(**off), [[1]], "me", None)[0].continuation.rules.sampling
+    assert (sampling.top_k, sampling.min_p) == (None, None)
+    given = completion(top_k=3, min_p=0.1)
+    sampling = make_served().texts(given, [[1]], "me", None)[0].continuation.rules.sampling
+    assert (sampling.top_k, sampling.min_p) == (3, 0.1)
+
+
 def test_without_a_seed_the_draws_are_other_ones_each_time(make_served: Make) -> None:
     served = make_served()
     seeds = {served.texts(completion(), [[1]], "me", None)[0].continuation.rules.sampling.seed for _ in range(4)}
@@ -63,6 +72,7 @@ def test_a_text_has_the_tokens_wanted_or_the_usual_number(
         (completion(max_tokens=0, echo=True), 101, None, "the prompt has 101, and 0 more"),
         (completion(max_tokens=6), 10, 5, "max_tokens takes at most 5 here, not 6"),
         (completion(max_tokens=0), 10, None, "or 0 with echo"),
+        (chat(max_tokens=0), 10, None, "at least 1"),
     ],
 )
 def test_too_many_tokens_are_refused(make_served: Make, body: Any, prompt: int, most: int | None, message: str) -> None:

@@ -36,7 +36,8 @@ def train(options: Namespace) -> None:
         flags = " and ".join(f"--{BYTE_LEVEL_FLAGS[name]}" for name in given)
         raise TokenizerError(f"--kind {options.kind} takes no {flags}: leave out one of the two.")
     if options.split and options.split not in SPLITS:
-        check_pattern(options.split)  # before the training, not after it
+        check_pattern(options.split)
+    KINDS[options.kind]([], options.vocab_size, **given).format_of(options.out, options.format)  # before training
     files = list(_text_files(options.texts, options.glob))
     sizes: list[int] = []
     texts = (text for file in files for text in _texts(file, options.errors, sizes))
@@ -56,7 +57,7 @@ def train(options: Namespace) -> None:
 
 def encode(options: Namespace) -> None:
     """Print the ids of each file, one line per file."""
-    tokenizer, allowed = _load(options.tokenizer, options.split), _allowed(options.allow_special)
+    tokenizer, allowed = load(options.tokenizer, split=options.split), _allowed(options.allow_special)
     for data in _inputs(options.files):
         before, after = tokenizer.borders if options.document else ([], [])
         say(" ".join(map(str, [*before, *tokenizer.encode_bytes(data, allow_special=allowed), *after])))
@@ -64,7 +65,7 @@ def encode(options: Namespace) -> None:
 
 def decode(options: Namespace) -> None:
     """Write the bytes of all ids to the standard output."""
-    tokenizer = _load(options.tokenizer, options.split)
+    tokenizer = load(options.tokenizer, split=options.split)
     for data in _inputs(options.files):
         ids = []
         for place, word in enumerate(data.split(), start=1):
@@ -76,7 +77,7 @@ def decode(options: Namespace) -> None:
 
 def show(options: Namespace) -> None:
     """Print the tokens of a text, or write them as a page if --html is given."""
-    tokenizer, allowed = _load(options.tokenizer, options.split), _allowed(options.allow_special)
+    tokenizer, allowed = load(options.tokenizer, split=options.split), _allowed(options.allow_special)
     if options.html:
         _refuse_to_overwrite(options.html)
     ids = [number for data in _inputs(options.files) for number in tokenizer.encode_bytes(data, allow_special=allowed)]
@@ -88,18 +89,14 @@ def show(options: Namespace) -> None:
 
 
 def compare(options: Namespace) -> None:
-    """Print a table of several tokenizers on the same text."""
-    tokenizers = {path: _load(path, options.split) for path in options.tokenizers}
+    """Print a table of several tokenizers on the same text; --split is for the rank files among them."""
+    splits = {path: options.split if Path(path).suffix == SUFFIX else None for path in options.tokenizers}
+    tokenizers = {path: load(path, split=split) for path, split in splits.items()}
     data = b"".join(_inputs(options.text))
     if not data.strip():
         raise TokenizerError("there is no text to compare the tokenizers on.")
     text = decode_utf8(data, "replace")
     say(table({name: measure(tokenizer, text) for name, tokenizer in tokenizers.items()}, text))
-
-
-def _load(path: str, split: str | None) -> Tokenizer:
-    """Read a tokenizer; the split is used for a rank file only."""
-    return load(path, split=split if Path(path).suffix == SUFFIX else None)
 
 
 def _allowed(names: list[str] | None) -> bool | list[str]:

@@ -22,11 +22,8 @@ from tokenizer.vocabulary import Vocabulary
 FILES = ("vocab.json", "merges.txt")
 
 
-def write(vocabulary: Vocabulary, folder: Path) -> None:
-    """Write both files, and the end of text into tokenizer_config.json.
-
-    Raises TokenizerError if the tokenizer needs more than the two files can store.
-    """
+def check(vocabulary: Vocabulary) -> None:
+    """Raise TokenizerError if the tokenizer needs more than the two files can store."""
     unsupported = {
         f"split={vocabulary.split!r}": vocabulary.split != "gpt2",
         "added tokens": vocabulary.added,
@@ -37,6 +34,10 @@ def write(vocabulary: Vocabulary, folder: Path) -> None:
     }
     if found := [name for name, present in unsupported.items() if present]:
         raise TokenizerError(f"{' and '.join(FILES)} cannot store {', '.join(found)}: save as tokenizer.json instead.")
+
+
+def write(vocabulary: Vocabulary, folder: Path) -> None:
+    """Write both files, and the end of text into tokenizer_config.json."""
     vocab_file, merges_file = (folder / name for name in FILES)
     lines = [f"{spell(left)} {spell(right)}\n" for left, right in vocabulary.merges]
     write_json(vocab_file, spellings(vocabulary))

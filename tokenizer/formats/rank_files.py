@@ -39,11 +39,8 @@ PUBLISHED: dict[str, tuple[str, dict[str, int]]] = {
 NO_RANK = 2**62  # greater than every rank
 
 
-def write(vocabulary: Vocabulary, file: Path) -> None:
-    """Write the ordinary tokens; the split and the special tokens must be given to tiktoken, and to `read`.
-
-    Raises TokenizerError if tiktoken would encode some text differently.
-    """
+def check(vocabulary: Vocabulary) -> None:
+    """Raise TokenizerError if tiktoken would encode some text differently."""
     ranks = vocabulary.ids
     if vocabulary.nfc or vocabulary.added or vocabulary.byte_ids:
         raise TokenizerError(
@@ -56,6 +53,11 @@ def write(vocabulary: Vocabulary, file: Path) -> None:
             "a rank file stores a token's id and its place in the order of merges as one number, and this tokenizer's "
             "ids do not rise in the order of its merges: save as tokenizer.json."
         )
+
+
+def write(vocabulary: Vocabulary, file: Path) -> None:
+    """Write the ordinary tokens; the split and the special tokens must be given to tiktoken, and to `read`."""
+    ranks = vocabulary.ids
     in_order = sorted(ranks, key=ranks.__getitem__)
     write_file(file, b"".join([b"%b %d\n" % (base64.b64encode(token), ranks[token]) for token in in_order]))
 

@@ -8,6 +8,7 @@ class Column {
     this.place = null; // the number of the token that is looked at; null for the one that comes next
     this.undone = []; // earlier texts, the newest last
     this.prompt = ""; // the text before the model wrote on
+    this.specials = new Set(); // the names of the tokens that a text cannot hold
     this.messages = []; // of the conversation, each with a role and a content
     this.busy = null; // what ends the present request
     this.isWriting = false;
@@ -47,7 +48,7 @@ class Column {
     for (const name of ["temperature", "seed", ...Object.keys(OFF)]) {
       if (value(name) !== OFF[name]) found[name.replaceAll("-", "_")] = value(name);
     }
-    return { ...found, max_tokens: value("count") };
+    return { ...found, max_tokens: Math.max(1, Math.round(value("count")) || 1) };
   }
 
   // Do work with the server, which ends what this column did before; show errors as sentences.
@@ -108,7 +109,8 @@ class Column {
 
   // Return how many tokens may follow a text: at least one.
   async room(prompt, signal) {
-    const { count, most } = await this.server.measure(this.settings.model, { prompt }, signal);
+    const { count, most, specials } = await this.server.measure(this.settings.model, { prompt }, signal);
+    this.specials = new Set(specials);
     if (count >= most) throw new Error(`The text fills the ${most} tokens that a text may have here: shorten it.`);
     return most - count;
   }
@@ -196,27 +198,35 @@ class Column {
     if (this.isWriting) return this.stop();
     if (!content.trim()) return null;
     this.part("message").value = "";
-    const answer = element("p", { class: "assistant" });
-    this.part("messages").append(element("p", { class: "user" }, content), answer);
+    const question = element("p", { class: "user" }, content), answer = element("p", { class: "assistant" });
+    this.part("messages").append(question, answer);
     const said = { role: "assistant", content: "" };
     this.say("writing");
     this.showWriting(true);
     return this.during(async (signal) => {
       const { max_tokens: wanted, ...settings } = this.settings;
       const all = [...this.messages, { role: "user", content }];
-      const { messages, room } = await this.fitting(all, signal).catch((error) => {
-        this.part("message").value = content; // to be shortened
+      try {
+        const { messages, room } = await this.fitting(all, signal);
+        const asked = { ...settings, messages, max_tokens: Math.min(wanted, room) };
+        for await (const text of this.server.answer(asked, signal)) {
+          said.content += text;
+          this.messages = [...messages, said];
+          answer.textContent = said.content;
+          answer.scrollIntoView({ block: "nearest" });
+        }
+        return messages.length < all.length ? "The oldest messages were left out: they no longer fit." : "";
+      } catch (error) {
+        if (!said.content) this.takeBack(content, question, answer);
         throw error;
-      });
-      const asked = { ...settings, messages, max_tokens: Math.min(wanted, room) };
-      for await (const text of this.server.answer(asked, signal)) {
-        said.content += text;
-        this.messages = [...messages, said]; // a message without an answer is not kept
-        answer.textContent = said.content;
-        answer.scrollIntoView({ block: "nearest" });
       }
-      return messages.length < all.length ? "The oldest messages were left out: they no longer fit." : "";
     });
+  }
+
+  // Put a message that got no answer back into its field, to be shortened or sent again.
+  takeBack(content, ...paragraphs) {
+    for (const paragraph of paragraphs) paragraph.remove();
+    this.part("message").value ||= content;
   }
 
   // Return the messages and the tokens left for an answer. While these are less than a quarter of the most, the oldest
@@ -263,7 +273,7 @@ class Column {
       const about = { share: percent(chance), numbers: `${percent(chance)} by the model`, isChosen: isChosen(rival) };
       const button = rivalButton(name, about, () => this.take(rival.bytes));
       button.style.setProperty("--drawn", chance);
-      button.disabled = name.startsWith("\\x") || name.startsWith("<|"); // a prompt of text cannot hold it
+      button.disabled = name.startsWith("\\x") || this.specials.has(name); // a prompt of text cannot hold it
       return element("li", {}, button);
     });
     list.replaceChildren(...buttons);

@@ -36,12 +36,12 @@ class Server {
     return data.map((each) => each.id);
   }
 
-  // Return the number of tokens of a prompt or of messages, the most that a text may have, and whether the model
-  // converses.
+  // Return the number of tokens of a prompt or of messages, the most that a text may have, the names of the special
+  // tokens, and whether the model converses.
   async measure(model, content, signal) {
     const found = await (await this.call("/tokenize", { model, ...content }, signal)).json();
     const beginning = content.messages ? 0 : 1; // one token begins a text
-    return { count: found.count + beginning, most: found.max_model_len, converses: found.converses };
+    return { ...found, count: found.count + beginning, most: found.max_model_len };
   }
 
   // Yield the events of a stream.
@@ -65,6 +65,7 @@ class Server {
 
   // Yield the parts of a text: its new characters and tokens, and at the end the reason.
   async *complete(body, signal) {
+    let isFirst = body.echo;
     for await (const { choices: [choice] } of this.events("/v1/completions", { ...body, logprobs: SHOWN }, signal)) {
       const { tokens, token_logprobs: chances, top_logprobs: others } = choice.logprobs;
       const known = tokens.map((token, n) => ({
@@ -72,6 +73,9 @@ class Server {
         chance: chances[n],
         rivals: Object.entries(others[n] ?? {}).map(([token, chance]) => ({ bytes: bytesOf(token), chance })),
       }));
+      // A tokenizer with byte fallback puts a space before each text, which is no part of it.
+      if (isFirst && spacesOf(piecesOf(known).join("")) > spacesOf(choice.text)) known[0].bytes.shift();
+      isFirst = false;
       yield { text: choice.text, tokens: known, ended: choice.finish_reason };
     }
   }
@@ -83,6 +87,9 @@ class Server {
 }
 
 const SHOWN = 10; // rivals of a token
+
+// Return the number of spaces at the beginning of a text.
+const spacesOf = (text) => text.length - text.replace(/^ +/, "").length;
 
 // Yield the texts of a stream of bytes.
 async function* textsOf(stream) {

@@ -225,6 +225,32 @@ def test_a_conversation_is_that_of_python(page: Browser, loaded: Any) -> None:
     assert text_of(page) == PROMPT
 
 
+def test_a_text_and_its_settings_outlast_a_conversation(page: Browser) -> None:
+    click(page, "#write")
+    written = text_of(page)
+    click(page, "#heads div:nth-child(2) button:nth-child(3)")
+    click(page, "#as-chat")
+    page.run("document.getElementById('message').value = 'to be?'")
+    page.run("document.getElementById('ask').requestSubmit()")
+    idle(page)
+    page.run("document.getElementById('seed').value = 9")
+    click(page, "#as-text")
+    assert text_of(page) == written != PROMPT
+    assert page.run("document.getElementById('seed').value") == "9"
+    assert texts(page, "#heads [aria-pressed=true]") == ["2.3"]
+    click(page, "#undo")
+    assert text_of(page) == PROMPT
+
+
+def test_a_new_text_ends_the_old_one_and_its_link(page: Browser) -> None:
+    page.run("document.getElementById('write').click(); document.getElementById('new').click()")
+    idle(page)
+    assert (text_of(page), texts(page, "#status")) == ("", [""])
+    until(page, "location.hash.endsWith('text=')")
+    click(page, "#undo")
+    assert text_of(page).startswith(PROMPT)
+
+
 @pytest.mark.parametrize("width", [360, 1280])
 def test_nothing_is_wider_than_the_page(page: Browser, width: int) -> None:
     page.resize(width, phone=width < 600)

@@ -44,11 +44,39 @@ def test_large_files_are_read_in_parts_of_whole_lines(run, corpus, tmp_path, mon
     assert tokenizer.load(tmp_path / "new").fingerprint() == tokenizer.train(lines, vocab_size=280).fingerprint()
 
 
-@pytest.mark.parametrize(("format", "files"), [("gpt2", "merges.txt"), ("tiktoken", ""), ("huggingface", None)])
-def test_train_writes_every_format(run, corpus, tmp_path, format, files):
-    target = tmp_path / "new"
+@pytest.mark.parametrize(
+    ("format", "name", "file"),
+    [("gpt2", "new", "merges.txt"), ("tiktoken", "new.tiktoken", ""), ("huggingface", "new", "tokenizer.json")],
+)
+def test_train_writes_every_format(run, corpus, tmp_path, format, name, file):
+    target = tmp_path / name
     assert run("train", corpus, "--out", target, "--vocab-size", 280, "--format", format)[0] == 0
-    assert (target / (files if files is not None else "tokenizer.json")).exists()
+    assert (target / file).is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "message"),
+    [
+        ("new", ["--format", "gpt2", "--split", "gpt4"], "cannot store split='gpt4'"),
+        ("new", ["--format", "gpt2", "--kind", "vidya-v1"], "cannot store"),
+        ("new.tiktoken", ["--nfc"], "cannot store NFC"),
+        ("new", ["--format", "tiktoken"], "names of rank files, and no others, end in .tiktoken"),
+        ("new.tiktoken", ["--format", "huggingface"], "names of rank files, and no others, end in .tiktoken"),
+        ("new.json", ["--format", "gpt2"], "which is a folder of two files"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_training(run, corpus, tmp_path, monkeypatch, name, flags, message):
+    monkeypatch.setattr(commands, "_texts", None)  # nothing is read
+    code, _, errors = run("train", corpus, "--out", tmp_path / name, "--vocab-size", 280, *flags)
+    assert (code, (tmp_path / name).exists()) == (2, False)
+    assert message in errors
+
+
+@pytest.mark.parametrize("command", ["encode", "decode", "show"])
+def test_a_split_is_for_rank_files(run, trained, command):
+    code, _, errors = run(command, trained[0], "--split", "gpt4", stdin=b"1")
+    assert code == 2
+    assert "contains its split" in errors
 
 
 def test_encode_and_decode_are_each_others_inverse(run, trained, text):

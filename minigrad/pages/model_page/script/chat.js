@@ -58,10 +58,15 @@ class ChatView extends View {
     this.place = null;
     for (const name of ["writing", "pointing", "help"]) $(name).hidden = this.isTalking;
     $("chat").hidden = !this.isTalking;
-    if (this.isTalking) this.answer = null;
     this.messages = [];
     $("messages").replaceChildren();
-    if (!this.isTalking) this.restore();
+    if (this.isTalking) [this.answer, this.kept] = [null, { ids: [...this.reader.ids], prompt: this.prompt }];
+    else this.replace(this.kept.ids, this.kept.prompt);
+  }
+
+  // Undo is for the text alone.
+  remember() {
+    if (!this.isTalking) super.remember();
   }
 
   // The address keeps texts; a conversation stays in the page.

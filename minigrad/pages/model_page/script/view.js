@@ -13,6 +13,7 @@ class View {
     while (this.allowed.length < content.model.logits[1]) this.allowed.push(false);
     this.ends = new Set(content.ends);
     this.left = 0; // tokens that are still to be written
+    this.writing = null; // while the model writes: how many tokens there were before, and since when
     this.place = null; // the number of the token that is looked at; null for the one that comes next
     this.pointed = null; // the token under the pointer
     this.prompt = ""; // the text before the model wrote on
@@ -63,7 +64,6 @@ class View {
   async work() {
     if (this.isBusy) return;
     this.isBusy = true;
-    const since = performance.now(), before = this.reader.ids.length;
     while (this.reader.isBehind || this.left > 0) {
       const until = performance.now() + SLICE;
       while (performance.now() < until && (this.reader.isBehind || this.left > 0)) {
@@ -75,14 +75,18 @@ class View {
       await new Promise((resume) => setTimeout(resume));
     }
     this.isBusy = false;
-    const count = this.reader.ids.length - before, seconds = (performance.now() - since) / 1000;
-    const ended = this.ended ? "; here the model ends the text" : "";
     if ($("status").textContent === "reading") this.say("");
-    if (this.isWriting) this.say(`${count} tokens, ${Math.round(count / seconds)} a second${ended}`);
-    this.isWriting = false;
+    if (this.writing) this.sayWritten();
+    this.writing = null;
     this.place = null;
     this.followCaret();
     this.showAll();
+  }
+
+  sayWritten() {
+    const { before, since } = this.writing, count = this.reader.ids.length - before;
+    const seconds = (performance.now() - since) / 1000, ended = this.ended ? "; here the model ends the text" : "";
+    this.say(`${count} tokens, ${Math.round(count / seconds)} a second${ended}`);
   }
 
   writeToken() {
@@ -100,7 +104,8 @@ class View {
     if (this.place !== null) this.reader.replace(this.tokensOf($("text").value.slice(0, $("text").selectionStart)));
     this.prompt = this.piecesOf(this.reader.ids).join("");
     this.keep();
-    [this.left, this.isWriting, this.ended, this.place] = [tokens, true, false, null];
+    [this.left, this.ended, this.place] = [tokens, false, null];
+    this.writing = { before: this.reader.ids.length, since: performance.now() };
     this.say("writing");
     this.work();
     this.showButtons();
@@ -111,21 +116,24 @@ class View {
     this.showButtons();
   }
 
-  // Replace the text by these tokens.
+  // Replace the text by these tokens; Undo brings it back.
   change(ids) {
-    this.left = 0;
     this.remember();
-    this.reader.replace(ids);
-    this.showText();
-    this.work();
+    this.replace(ids, this.piecesOf(ids).join(""));
+    this.keep();
   }
 
   edit(text) {
-    this.left = 0;
-    this.prompt = text;
-    this.reader.replace(this.tokensOf(text));
-    this.showText();
+    this.replace(this.tokensOf(text), text);
     this.keep();
+  }
+
+  // End what is being written, and read another text.
+  replace(ids, prompt) {
+    [this.left, this.writing, this.prompt] = [0, null, prompt];
+    this.say("");
+    this.reader.replace(ids);
+    this.showText();
     this.work();
   }
 
@@ -161,12 +169,11 @@ class View {
   restore() {
     const kept = new URLSearchParams(location.hash.slice(1));
     for (const [name, value] of kept) if (name !== "text" && $(name)?.matches("input")) $(name).value = value;
-    this.prompt = kept.get("text") ?? this.content.prompt;
-    this.reader.replace(this.tokensOf(this.prompt));
-    this.showText();
     showSliders(document);
+    this.head = [0, 0];
     this.showHeads();
-    this.work();
+    const prompt = kept.get("text") ?? this.content.prompt;
+    this.replace(this.tokensOf(prompt), prompt);
   }
 
   // The token at the caret is looked at; at the end of the text, the next one.
