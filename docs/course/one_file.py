@@ -191,7 +191,7 @@ def gpt(tokens, p):
 
 def adamw(p, gradients, state, step):
     """Change every parameter by about the learning rate, against its gradient's smoothed direction."""
-    rate = RATE * min(1, (step + 1) / 50, 1.1 - step / STEPS)  # rise for 50 steps; after a tenth of all, fall to a tenth
+    rate = RATE * min(1, (step + 1) / 50, 1.1 - step / STEPS)  # rise in 50 steps, later fall to a tenth
     for name, g in gradients.items():
         m, v = state.setdefault(name, (np.zeros_like(g), np.zeros_like(g)))
         m += 0.1 * (g - m)  # roughly the mean of the last ten gradients

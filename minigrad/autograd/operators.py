@@ -202,7 +202,7 @@ class Operators:
 
     def transpose(self, *axes: Any) -> Self:
         """Permute the axes; with no argument, reverse them."""
-        return OPS["transpose"](self, axes=_as_tuple(axes) or None)
+        return OPS["transpose"](self, axes=None if axes in ((), (None,)) else _as_tuple(axes))
 
     def swapaxes(self, axis1: int, axis2: int) -> Self:
         """Exchange two axes; raises ShapeError if one does not exist."""

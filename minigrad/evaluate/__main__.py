@@ -21,7 +21,7 @@ from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
 from minigrad.system.limits import check_limits
 from minigrad.system.terminal import phase, prepare_output, say
-from minigrad.training.folder.record import FILE, Record
+from minigrad.training.folder.record import Record
 from models.pretrained import find_runs
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
@@ -108,7 +108,7 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     """Return the figures of a model on a text; raises InputError if the folder or the text cannot be used."""
     lengths = check_settings(config)
     config = find_runs(config)
-    record = Record.read(Path(config.run)) if (Path(config.run) / FILE).exists() else Record()
+    record = Record.known(Path(config.run)) or Record()
     hardware.prepare(config.threads)
     check_limits(hardware.threads())
     tell_if_nothing_is_kept()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,8 @@ def conversations_in(path: str | Path) -> list[Callable[[], Conversation]]:
     if the file cannot be read, is empty, or is in none of the three forms; the first line decides.
     """
     name = Path(path)
-    if not (lines := _lines(name)):
+    every = _lines(name)
+    if not (lines := _filled(every)):
         raise InputError(f"{name} holds no conversation; expected {FORMS}")
     place, first = lines[0]
     if is_json_lines(name.name):
@@ -71,19 +73,24 @@ def conversations_in(path: str | Path) -> list[Callable[[], Conversation]]:
     if _MARKER.match(first.lstrip()):
         return [functools.partial(_of_marked_line, *line) for line in lines]
     if _PAIR.match(first):
-        return [conversation.checked for conversation in _of_book(lines)]
+        return [conversation.checked for conversation in _of_book(every[every.index(lines[0]) :])]
     raise InputError(f"{place} begins no conversation ({shown(first)}); expected {FORMS}")
 
 
 def _lines(path: Path) -> Lines:
-    """Return the lines of a file that are not blank, each with its place."""
+    """Return the lines of a file, each with its place."""
     try:
         with open_text(path) as file:
             text = text_in(file, str(path))
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}.") from error
     numbered = enumerate(text.split("\n"), start=1)
-    return [(f"{path}, line {number:,}", line) for number, line in numbered if line.strip()]
+    return [(f"{path}, line {number:,}", line) for number, line in numbered]
+
+
+def _filled(lines: Lines) -> Lines:
+    """Return the lines that are not blank."""
+    return [(place, line) for place, line in lines if line.strip()]
 
 
 def _of_object(place: str, line: str) -> Conversation:
@@ -96,7 +103,7 @@ def _of_object(place: str, line: str) -> Conversation:
 
 def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the objects in a file of JSON lines, each with its place; raises InputError for a line that is not one."""
-    for place, line in _lines(path):
+    for place, line in _filled(_lines(path)):
         yield place, _json_object(place, line)
 
 
@@ -132,12 +139,15 @@ def _of_marked_line(place: str, line: str) -> Conversation:
 
 
 def _of_book(lines: Lines) -> Iterator[Conversation]:
-    """Join the lines of each question and of each answer; a line without Q: or A: continues the one before it."""
+    """Join the lines of each question and of each answer; a line without Q: or A: continues the one before it.
+
+    Lines that continue keep their indentation, but for what all of them have; blank lines between them stay.
+    """
     pairs: list[tuple[str, dict[str, list[str]]]] = []  # the place, and the lines of question and answer
     speaks = ""
     for place, line in lines:
         if (begun := _PAIR.match(line)) is None:
-            pairs[-1][1][speaks].append(line.strip())
+            pairs[-1][1][speaks].append(line)
             continue
         if begun[1] == (speaks or "A"):
             expected = "Q:" if begun[1] == "A" else f"A:, the answer to {pairs[-1][0]},"
@@ -147,9 +157,13 @@ def _of_book(lines: Lines) -> Iterator[Conversation]:
             pairs.append((place, {"Q": [], "A": []}))
         pairs[-1][1][speaks].append(line[begun.end() :].strip())
     for place, spoken in pairs:
-        asked, said = ("\n".join(spoken[speaker]).strip() for speaker in "QA")
+        asked, said = (_joined(*spoken[speaker]) for speaker in "QA")
         messages = {"role": "user", "content": asked}, {"role": "assistant", "content": said}
         yield Conversation(messages, place)
+
+
+def _joined(first: str = "", *later: str) -> str:
+    return "\n".join([first, textwrap.dedent("\n".join(map(str.rstrip, later)))]).strip("\n")
 
 
 def _problem(messages: tuple[Message, ...]) -> str:

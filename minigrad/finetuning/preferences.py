@@ -141,8 +141,9 @@ class PreferenceLearning(EpochSource, Lessons):
         return f"{plural(len(self.pairs), 'pair')} of answers in {self.settings.data}{held_out}"
 
     def fingerprint(self) -> str:
-        """Return a hash of all pairs, as tokens."""
-        return hashlib.blake2b(str((self.pairs, self.held_out)).encode(), digest_size=16).hexdigest()
+        """Return a hash of all pairs, as tokens, and of the weights of the reference."""
+        reference = teaching.hash_of_weights(self.make_reference())
+        return hashlib.blake2b(str((self.pairs, self.held_out, reference)).encode(), digest_size=16).hexdigest()
 
 
 def _as_rollouts(pairs: Sequence[Pair]) -> Rollouts:

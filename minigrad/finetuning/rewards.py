@@ -143,9 +143,11 @@ class RewardLearning(Lessons):
         return f"{self.task}, as in {shown.question!r}: {shown.answer!r}; an answer has up to {self.most_answer} tokens"
 
     def fingerprint(self) -> str:
-        """Return a hash of the problems that are examined, as tokens."""
-        tokens = [lesson.tokens for lesson in self._examined()]
-        return hashlib.blake2b(str((GROUP, self.most_answer, tokens)).encode(), digest_size=16).hexdigest()
+        """Return a hash of the problems that are examined, as tokens, and of the weights of the reference."""
+        facts = [GROUP, self.most_answer, [lesson.tokens for lesson in self._examined()]]
+        if self.settings.objective == "grpo":
+            facts.append(teaching.hash_of_weights(self.make_reference()))
+        return hashlib.blake2b(str(tuple(facts)).encode(), digest_size=16).hexdigest()
 
     @property
     def _room(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -62,6 +63,14 @@ class Lessons(Source, Protocol):
         """Compare the student with the measurements before; `bits_per_byte` is its own on the validation text now."""
 
 
+def hash_of_weights(model: LanguageModel) -> str:
+    """Return a hash of all weights of a model."""
+    digest = hashlib.blake2b(digest_size=16)
+    for array in model.state_dict().values():
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
 class Teaching(Guest):
     """The guest that begins lessons, reports their rewards, and examines the model at the end."""
 
@@ -70,12 +79,11 @@ class Teaching(Guest):
 
     def begin(self, run: Run) -> None:
         """Begin the lessons; before the first step, note in minigrad.json how well the model does."""
-        record, form = run.folder.record, self.lessons.form
+        record = run.folder.record
         self.lessons.begin(run.model)
-        if form is not None and run.world.rank == 0:
-            form.save(run.folder.path)
         if not run.step and not record.before:
-            record.before = self.lessons.measure(_student(run))
+            with run.pace.work("examination"):  # it is repeated at the end
+                record.before = self.lessons.measure(_student(run))
             run.folder.write()
 
     def note(self, run: Run) -> Note:

@@ -111,7 +111,7 @@ def stream(
         )
     if draft is not None and rules.sampling.adaptive_context:
         raise InputError("a draft proposes tokens for one view of the text: leave out the draft or adaptive_context")
-    first = [first_sample] * len(prompts) if isinstance(first_sample, int) else first_sample
+    first = [first_sample] * len(prompts) if isinstance(first_sample, int | np.integer) else first_sample
     if len(first) != len(prompts):
         raise InputError(f"first_sample has {len(first)} numbers for {len(prompts)} prompts")
     texts = (

@@ -9,8 +9,8 @@ from minigrad.nn.module import Module
 
 
 def swiglu_linear(gate: Tensor, up: Tensor, down: Module) -> Tensor:
-    """Apply a SwiGLU, then a layer without a bias: as one operation, unless another module has replaced the layer."""
-    if not isinstance(down, Linear):
+    """Apply a SwiGLU, then a layer: as one operation if that is a plain matrix, and not a layer of another kind."""
+    if type(down) is not Linear or down.bias is not None:
         return down(ops.swiglu(gate, up))
     return ops.swiglu_linear(gate, up, down.weight)
 

@@ -175,8 +175,8 @@ class Module:
     def load_state_dict(self, weights: Mapping[str, ArrayLike | Tensor]) -> None:
         """Copy arrays into the parameters of the same names.
 
-        Raises ShapeError if a name is missing or unknown or has another shape, InputError for an array without numbers;
-        then no parameter is changed.
+        Raises ShapeError if a name is missing or unknown or has another shape, InputError for an array without numbers
+        or a module without memory, as a skeleton is; then no parameter is changed.
         """
         parameters = dict(self.named_parameters())
         missing, unknown = parameters.keys() - weights.keys(), weights.keys() - parameters.keys()
@@ -188,6 +188,8 @@ class Module:
                 raise ShapeError(f"{name} has shape {arrays[name].shape}, but the model needs {parameter.shape}")
             if arrays[name].dtype.kind not in "fiub":
                 raise InputError(f"{name} is an array of dtype {arrays[name].dtype}, which holds no numbers")
+            if not parameter.data.flags.writeable:
+                raise InputError(f"{name} is a placeholder without memory: call initialise() on its model first")
         for name, parameter in parameters.items():
             parameter.data = arrays[name]
 

@@ -31,9 +31,11 @@ def context_attention(q: Array, k: Array, v: Array) -> tuple[Array, Backward]:
     Query head h uses key/value head h // (H / G).
     Shapes: q (rows, H, D), k and v (rows, L, G, D) -> (rows, H, D).  Raises ShapeError if they do not fit.
     """
-    if q.ndim != 3 or k.ndim != 4 or k.shape != v.shape or k.shape[::3] != q.shape[::2] or not k.shape[1]:
+    fit = q.ndim == 3 and k.ndim == 4 and k.shape == v.shape and k.shape[::3] == q.shape[::2]
+    if not fit or not k.shape[1] or not q.shape[2]:
         raise ShapeError(
-            f"context_attention needs q (rows, H, D), k and v (rows, L, G, D); got {q.shape}, {k.shape} and {v.shape}"
+            f"context_attention needs q (rows, H, D), k and v (rows, L, G, D), where L and D are at least 1; got "
+            f"{q.shape}, {k.shape} and {v.shape}"
         )
     if not k.shape[2] or q.shape[1] % k.shape[2]:
         raise ShapeError(f"{q.shape[1]} query heads cannot share {k.shape[2]} key/value heads evenly")

@@ -76,8 +76,9 @@ def attention_with_far_keys(
     """
     if not far.weight > 0:
         raise InputError(f"a far key stands for a positive number of keys, not {far.weight}")
+    seen = visible_keys(q, k, v, *near)
     scale = 1 / math.sqrt(q.shape[2])
-    plan = Plan(**visible_keys(q, k, v, *near), scale=scale)
+    plan = Plan(**seen, scale=scale)
     if far.visible.shape != plan.visible.shape:
         raise ShapeError(f"far.visible needs a number of keys for each of {len(q)} rows; got {far.visible.shape}")
     rows = np.flatnonzero(far.visible)  # that see a far key

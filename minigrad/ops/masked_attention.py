@@ -84,12 +84,12 @@ def _masked(scores: Tensor, mask: ArrayLike | Tensor) -> Tensor:
 
 def _query_heads_per_key_head(q: Tensor, k: Tensor, v: Tensor) -> int:
     """Check the shapes and return H / G; it is 1 where there is no axis of heads."""
-    if min(q.ndim, k.ndim) >= 2 and k.shape == v.shape and q.shape[-1] == k.shape[-1]:
+    if min(q.ndim, k.ndim) >= 2 and k.shape == v.shape and q.shape[-1] == k.shape[-1] > 0:
         if q.shape[:-2] == k.shape[:-2]:
             return 1
         if q.ndim == k.ndim and q.shape[:-3] == k.shape[:-3] and k.shape[-3] and q.shape[-3] % k.shape[-3] == 0:
             return q.shape[-3] // k.shape[-3]
     raise ShapeError(
         f"attention needs q (..., T, D), and k and v (..., S, D) with the same leading sizes, or with fewer heads at "
-        f"axis -3, a number that divides those of q; got {q.shape}, {k.shape} and {v.shape}"
+        f"axis -3, a number that divides those of q, and D at least 1; got {q.shape}, {k.shape} and {v.shape}"
     )

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 
 from minigrad.kernels.sequence import merging as kernels
+from minigrad.ops.sequences import check_offsets
 from minigrad.typing import Array
 
 
@@ -29,6 +30,7 @@ def merged_rows(x: Array, offsets: Array, threshold: float) -> Array:
     From left to right, row t + 1 merges into row t if their cosine $\rho_t = \hat x_t \cdot \hat x_{t+1}$ exceeds the
     threshold and row t has not itself merged into another. Sequence s has rows ``offsets[s]:offsets[s + 1]``; rows of
     different sequences do not merge.
-    Shapes: x (rows, C), offsets (S + 1,) -> (rows,) booleans.
+    Shapes: x (rows, C), offsets (S + 1,) -> (rows,) booleans.  Raises ShapeError for offsets that do not fit.
     """
+    check_offsets("merged_rows", x, offsets)
     return kernels.merge_groups(x, offsets, threshold)

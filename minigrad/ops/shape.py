@@ -24,7 +24,7 @@ def reshape(x: Array, *, shape: tuple[int, ...]) -> tuple[Array, Backward]:
         y = x.reshape(shape)
     except ValueError:
         raise ShapeError(
-            f"reshape cannot change shape {before} ({x.size:,} elements) into {tuple(shape)}: the number of elements "
+            f"reshape cannot change shape {before} ({x.size:,} elements) into {shape}: the number of elements "
             "must stay the same"
         ) from None
     return y, lambda dy: dy.reshape(before)
@@ -76,10 +76,10 @@ def slice(x: Array, *, index: Any) -> tuple[Array, Backward]:
 
 
 def _copied(part: Any) -> Any:
-    """Return a part of an index; lists and tuples are arrays, and an array is copied, as the caller may change it."""
+    """Return a part of an index as it will stay: an array is copied, and lists, tuples and ranges become arrays."""
     if isinstance(part, np.ndarray):
         return part.copy()
-    if isinstance(part, list | tuple):
+    if isinstance(part, list | tuple | range):
         return np.array(part, None if np.size(part) else np.intp)
     return part
 
@@ -125,6 +125,8 @@ def _joined(join: Callable[..., Array], parts: tuple[Array, ...], axis: int) -> 
     name = join.__name__
     if not parts:
         raise ShapeError(f"{name} needs at least one tensor")
+    if axis is None:
+        raise ShapeError(f"{name} needs an axis; reshape(-1) makes a row of a tensor")
     try:
         return join(parts, axis=axis)
     except ValueError as error:

@@ -23,8 +23,8 @@ class Decoder:
     """A model that continues texts, one token of each at a time.
 
     Its pass over one token is traced and run as a program. A model whose pass depends on the data is called with its
-    cache instead, as is any while products are rounded to bfloat16. The weights are the present ones: make a new
-    decoder after training the model further.
+    cache instead, as is any model while products are rounded to bfloat16. Weights and precision are those of the moment
+    when the decoder is made.
 
     >>> import models
     >>> model = models.build("vidya-v2", size="nano", seed=0)

@@ -78,6 +78,8 @@ def look_up(trace: Recorder, table: Tensor | Packed, ids: Unknown, dtype: DTypeL
     ((register, _, _),) = ids.spans
     if register not in (TOKENS, POSITIONS):
         raise UntraceableError("a step looks up the row of a token or of its position")
+    if table.shape[0] < trace.looked_up[register]:
+        raise UntraceableError("a table has fewer rows than there are tokens, or positions")
     shape = (*ids.shape, table.shape[1])
     return trace.add(codes.EMBED, (), shape, dtype, adds=int(register == POSITIONS), operands=(table,))
 

@@ -76,6 +76,8 @@ def assemble(trace: Recorder) -> Program:
         adds = int(each.over is not None) if each.code == codes.LINEAR else each.adds
         places = (source, target, inputs, each.target.size)
         steps.append(Step(each.code, *places, adds=adds, layer=each.layer, waits=int(waits), **_weights(each, kept)))
+    if len(trace.logits) != 1:
+        raise UntraceableError("the logits of a text lie side by side")
     (logits,) = trace.logits
     place = memory.place(logits)
     num_weights = sum(step.inputs * step.outputs for step in steps if step.code == codes.LINEAR)
@@ -131,7 +133,7 @@ def _fused(instructions: Sequence[Instruction]) -> list[Instruction]:
         each = found[made[span.register]]
         if span != each.target or len(readers.of(span)) != 1:
             return -1
-        if each.code in (codes.LINEAR, codes.ADD) and each.over is not None:
+        if each.over is not None and (each.code in (codes.LINEAR, codes.ADD) or _must_add(each)):
             return first_term(each.over)
         return made[span.register] if each.code == codes.LINEAR or _must_add(each) else -1
 
@@ -142,7 +144,7 @@ def _fused(instructions: Sequence[Instruction]) -> list[Instruction]:
         for base, other in ((each.over, term), (term, each.over)):
             first, begin = first_term(other), made[base.register]
             is_value = found[begin].over is not None or not _must_add(found[begin])
-            if is_value and begin < first and all(reader <= first or reader == index for reader in readers.of(base)):
+            if is_value and begin < first and all(reader < first or reader == index for reader in readers.of(base)):
                 last = made[other.register]
                 found[first] = found[first]._replace(over=base)
                 found[last] = found[last]._replace(target=each.target)

@@ -22,6 +22,7 @@ from minigrad.autograd.observers import Observer, watch
 from minigrad.autograd.tensor import Tensor
 from minigrad.kernels.decoding.program import LINEAR, Pattern
 from minigrad.nn.cache import KeyValueCache
+from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
 from minigrad.typing import Array
@@ -73,11 +74,18 @@ class Instruction(NamedTuple):
 class Unknown(Tensor):
     """A tensor of a trace, (rows, ...): the elements of a row lie in registers, and cannot be read."""
 
-    __slots__ = ("spans",)
+    __slots__ = ("_spans",)
 
     def __init__(self, shape: Sequence[int], dtype: DTypeLike, spans: Sequence[Span]) -> None:
         super().__init__(np.ndarray(shape, dtype, bytes(8), strides=(0,) * len(shape)))  # it takes no memory
-        self.spans = tuple(spans)
+        self._spans = tuple(spans)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Where the elements of a row lie; raises UntraceableError if no step has put them into registers yet."""
+        if sum(span.size for span in self._spans) != self.width:
+            raise UntraceableError("no register holds the elements of this tensor")
+        return self._spans
 
     @property
     def data(self) -> Array:
@@ -107,8 +115,9 @@ class Unknown(Tensor):
 class Recorder(Observer):
     """The instructions of a pass over one token of each text, at these positions, and what they have in common."""
 
-    def __init__(self, positions: Array, cache: KeyValueCache) -> None:
+    def __init__(self, positions: Array, cache: KeyValueCache, config: ModelConfig) -> None:
         self.rows, self.positions, self.cache = len(positions), positions, cache
+        self.looked_up = {TOKENS: config.vocab_size, POSITIONS: config.context_length}  # how many rows of a table
         self.instructions: list[Instruction] = []
         self.sizes: list[int] = []  # of the registers
         self.patterns: dict[int, Pattern] = {}  # of the layers
@@ -193,7 +202,7 @@ def _traced(model: LanguageModel, lengths: Array) -> Recorder:
     if not isinstance(cache, KeyValueCache):
         raise UntraceableError("a program stores keys and values")
     cache.lengths = lengths
-    recorder, layout = Recorder(lengths, cache), Layout.rectangular(len(lengths), 1)
+    recorder, layout = Recorder(lengths, cache, model.config), Layout.rectangular(len(lengths), 1)
     tokens = Unknown(lengths.shape, np.int64, [Span(TOKENS, 0, 1)])
     trained = [module for _, module in model.named_modules() if module.training]
     model.eval()  # without dropout

@@ -189,8 +189,9 @@ class Preparation:
     def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:
         """Read the data to teach in place of a text, in the form that the model will chat in, or load a teacher."""
         known = self.opening.folder.path if self.opening.folder else settings.tokenizer or ""
-        form = tokenizer.load_chat(known, tokenizer.load(known), is_untaught=True)
-        return lessons_for(settings, form, text)
+        if settings.teacher is not None:
+            return distillation_for(settings, text)
+        return lessons_for(settings, tokenizer.load_chat(known, tokenizer.load(known), is_untaught=True), text)
 
     def initial_weights(self, model: LanguageModel, tok: Tokenizer) -> InitialWeights | None:
         """Return the weights that a run starts from, if some were named; to train adapters, freeze the model."""
@@ -229,6 +230,8 @@ def build(prepared: Prepared, lock: FolderLock, clock: Callable[[], float], gues
     if ended:
         return None
     folder.begin_or_continue(plan.text.tokenizer, settings, lock)
+    if lessons and lessons.form and plan.world.rank == 0:
+        lessons.form.save(folder.path)  # before the run can be stopped: it could not be continued without
     run.begin()
     return run
 
@@ -246,27 +249,33 @@ def check_tokenizer(settings: RunSettings, found: Tokenizer) -> None:
         )
 
 
+def distillation_for(settings: RunSettings, text: TokenizedCorpus) -> Distillation:
+    """Return the text with the probabilities of the teacher; raises InputError for one that has other tokens."""
+    if tokenizer.load(settings.teacher or "").fingerprint() != text.tokenizer.fingerprint():
+        raise InputError(
+            f"--teacher {settings.teacher} has another tokenizer than the student, so its probabilities are of other "
+            "tokens, and cannot be compared; take a student without --tokenizer and --init, which gets that of the "
+            "teacher, or let the teacher write a text and give it as --data (docs/teaching.md)"
+        )
+    return Distillation(settings, text, models.load(settings.teacher or ""))
+
+
 def lessons_for(settings: RunSettings, form: ChatForm, text: TokenizedCorpus) -> Lessons:
-    """Return what a run with an objective trains on; raises InputError for data or a teacher that it cannot use."""
+    """Return what a trained model is taught; raises InputError for data that cannot be used."""
 
     @functools.cache  # one copy is enough for all who ask
     def make_reference() -> LanguageModel:
         try:
-            return models.load(settings.init or "")
+            reference = models.load(settings.init or "")
+            if settings.context > reference.config.context_length:  # this run reads further than the one before it
+                reference = models.load(settings.init or "", context_length=settings.context)
+            return reference
         except InputError as error:
             raise InputError(
                 f"--objective {settings.objective} compares what is learned with the model in {settings.init}, as it "
                 f"was before, even when a run continues: {error}"
             ) from error
 
-    if settings.teacher is not None:
-        if tokenizer.load(settings.teacher).fingerprint() != text.tokenizer.fingerprint():
-            raise InputError(
-                f"--teacher {settings.teacher} has another tokenizer than the student, so its probabilities are of "
-                "other tokens, and cannot be compared; take a student without --tokenizer and --init, which gets that "
-                "of the teacher, or let the teacher write a text and give it as --data (docs/teaching.md)"
-            )
-        return Distillation(settings, text, models.load(settings.teacher))
     lessons = _taught(settings, form, text, make_reference)
     if not settings.replay:
         return lessons

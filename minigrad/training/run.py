@@ -35,7 +35,10 @@ _REPORT_SECONDS = 0.5  # to write the report, and to end the process
 
 
 class Note(NamedTuple):
-    """What a guest adds to a line of the log: values for metrics.jsonl, and sentences printed below the line."""
+    """What a guest adds to a line of the log: values for metrics.jsonl, and sentences printed below the line.
+
+    Each value is a number or a list of numbers; the file holds lists.
+    """
 
     values: Mapping[str, Any]
     sentences: Sequence[str] = ()
@@ -192,7 +195,7 @@ class Run:
         batches = math.ceil(tokens / BATCH_TOKENS)
         after = batches * self.pace.seconds_of("evaluated batch", guess)
         after += self.pace.seconds_of("sample", 1.0) + self.pace.seconds_of("save", 0.5) + _REPORT_SECONDS
-        after += self.plan.seconds_to_write + self.plan.seconds_for_rivals()
+        after += self.plan.seconds_to_write + self.plan.seconds_for_rivals() + self.pace.seconds_of("examination", 0.0)
         return (self.budget.seconds or 0.0) - self.seconds() - after
 
     @property

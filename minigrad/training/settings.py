@@ -23,7 +23,9 @@ class ModelSettings(Group):
     heading: ClassVar[str] = "model"
 
     model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2, vsla or wiola", value="NAME")
-    size: str = option("auto", "auto, nano, micro, mini, small or published; auto: the best for the time", value="SIZE")
+    size: str = option(
+        "auto", "auto, nano, micro, mini, small, or a published size; auto: the best for the time", value="SIZE"
+    )
     init: str | None = option(
         None, "start from the weights of a run or a shipped model, and its size", value="RUN", none_means=""
     )
@@ -208,7 +210,8 @@ class ChosenOptimisation(OptimisationSettings):
         return self.batch * self.context * self.accumulate
 
 
-OBJECTIVES = ("sft", "reinforce", "best-of-n", "grpo", "dpo", "distill")
+REWARDED = ("reinforce", "best-of-n", "grpo")  # objectives that learn from the rewards of answers
+OBJECTIVES = ("sft", *REWARDED, "dpo", "distill")
 
 
 @dataclass(frozen=True)
@@ -442,7 +445,7 @@ class TrainConfig(  # a dataclass takes the fields of its last base first
             raise InputError("--adaptive-context cannot be given with a --teacher, which reads whole sequences")
         # A stage of a pipeline has the newest weights of its own layers only, and these read all weights in every step.
         for name in ("objective", "adapter_rank", "ema", "adaptive_context") if self.pipeline else ():
-            if getattr(self, name):
+            if (value := getattr(self, name)) is not None and value is not False:
                 raise InputError(f"--pipeline cannot be given with --{name.replace('_', '-')}; leave out one of them")
 
     def _check_sources(self) -> None:

@@ -216,6 +216,8 @@ class PatternCache(KeyValueCache):
         if layer in self.blocks:
             block = self.blocks[layer]
             first, last = self.lengths // block, (self.lengths + np.diff(offsets)) // block
+            if (first == last).all():
+                return keys, values, ranges
             sequences, done = np.repeat(np.arange(self.batch_size), last - first), Layout.packed(last - first, first)
             rows = ranges[sequences, :1] + done.positions[:, None] * block + np.arange(block)
             numbers = (layer * self.batch_size + sequences) * self.far_keys.shape[2] + done.positions

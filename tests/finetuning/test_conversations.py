@@ -61,6 +61,13 @@ def test_several_turns_and_several_lines(tmp_path: Path) -> None:
     assert second.place.endswith("line 7")
 
 
+def test_a_book_keeps_the_indentation_and_the_paragraphs_of_an_answer(tmp_path: Path) -> None:
+    book = "Q: How?\nA: Like this:\n\n    for x in y:  \n        print(x)\n\nQ: So?\nA:\n  yes\n    or no\n"
+    first, second = conversations_in_file(written(tmp_path, "book.txt", book))
+    assert first.messages[1]["content"] == "Like this:\n\nfor x in y:\n    print(x)"
+    assert second.messages[1]["content"] == "yes\n  or no"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

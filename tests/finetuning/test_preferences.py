@@ -73,6 +73,10 @@ def test_the_weights_of_a_step_are_those_of_dpo_against_the_frozen_reference(tmp
     assert some.attended_length() == pairs[0].length / 2
     assert some.fingerprint() != PreferenceLearning(settings, pairs[:5], form, build).fingerprint()
     model: Any = build()
+    with no_grad():
+        model.head()[0] += 1.0
+    assert some.fingerprint() != PreferenceLearning(settings, pairs, form, lambda: model).fingerprint()
+    model = build()
     some.begin(model)
     batch = some.batch(seed=0, step=0, batch_size=8)
     assert batch.weights is not None

@@ -29,9 +29,9 @@ EVERY = dict.fromkeys(("log_every", "eval_every", "save_every", "sample_every"),
 END, EOT = TOK.specials["<|end|>"], TOK.specials["<|endoftext|>"]
 
 
-def build() -> LanguageModel:
+def build(**changes: Any) -> LanguageModel:
     shape = {name: getattr(TINY, name) for name in ("num_layers", "width", "num_heads", "num_kv_heads", "head_dim")}
-    return models.build("vidya-v2", vocab_size=261, feed_forward=64, dropout=0.0, **shape)
+    return models.build("vidya-v2", vocab_size=261, feed_forward=64, dropout=0.0, **shape, **changes)
 
 
 def practice(objective: str = "grpo", task: str = "copying", context: int = 64) -> RewardLearning:
@@ -89,9 +89,14 @@ def test_a_context_without_room_is_refused() -> None:
         practice(task="facts", context=32)
 
 
-def test_the_fingerprint_is_that_of_the_problems() -> None:
-    assert practice().fingerprint() == practice("reinforce").fingerprint()
-    assert practice().fingerprint() != practice(task="sorting").fingerprint()
+def test_the_fingerprint_is_that_of_the_problems_and_of_the_reference() -> None:
+    assert practice("best-of-n").fingerprint() == practice("reinforce").fingerprint()
+    assert practice().fingerprint() == practice().fingerprint() != practice(task="sorting").fingerprint()
+    changed, other = practice(), build()
+    with no_grad():
+        other.head()[0] += 1.0
+    changed.make_reference = lambda: other
+    assert changed.fingerprint() != practice().fingerprint()
 
 
 def test_the_reference_of_grpo_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,3 +47,17 @@ def test_the_last_matrix_has_a_standard_deviation_of_its_own() -> None:
     for inner, last in ((swiglu.up_proj, swiglu.down_proj), (gelu.fc1, gelu.fc2)):
         assert abs(inner.weight.data.std() - 0.5) < 0.02
         assert abs(last.weight.data.std() - 0.1) < 0.005
+
+
+def test_a_last_layer_with_a_bias_or_of_another_kind_is_called() -> None:
+    class Twice(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) * 2.0
+
+    block, x = nn.SwiGLUFeedForward(4, 6), Tensor(np.ones((2, 4), np.float32))
+    plain, weight = block(x).data, block.down_proj.weight
+    for layer, wanted in ((nn.Linear(6, 4, bias=True), plain + 3), (Twice(6, 4, bias=False), 2 * plain)):
+        layer.weight, block.down_proj = weight, layer
+        if layer.bias is not None:
+            layer.bias.data[:] = 3
+        np.testing.assert_allclose(block(x).data, wanted, rtol=1e-6)

@@ -274,3 +274,9 @@ def test_two_parameters_of_one_path_are_refused(names: tuple[object, object]) ->
 
     with pytest.raises(InputError, match=r"two parameters have the path layers\."):
         Twice().parameters()
+
+
+def test_weights_for_a_skeleton_are_refused() -> None:
+    weights = models.build("vidya-v2", "nano", vocab_size=16, num_layers=1).state_dict()
+    with pytest.raises(InputError, match=r"without memory: call initialise\(\) on its model first"):
+        models.skeleton("vidya-v2", "nano", vocab_size=16, num_layers=1).load_state_dict(weights)

@@ -63,3 +63,8 @@ def test_large_scores_choose_one_key(dtype: Any) -> None:
 def test_shapes_that_do_not_fit_are_refused(q: tuple[int, ...], k: tuple[int, ...], message: str) -> None:
     with pytest.raises(ShapeError, match=message):
         ops.context_attention(Tensor(np.zeros(q)), Tensor(np.zeros(k)), Tensor(np.zeros(k)))
+
+
+def test_heads_without_elements_are_refused() -> None:
+    with pytest.raises(ShapeError, match="where L and D are at least 1"):
+        ops.context_attention(np.ones((2, 1, 0)), np.ones((2, 1, 1, 0)), np.ones((2, 1, 1, 0)))

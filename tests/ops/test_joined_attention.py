@@ -92,3 +92,11 @@ def test_own_keys_that_do_not_fit_are_refused(own_rows: int, has_own: list[bool]
         ops.attention_with_own_key(
             *map(Tensor, case_of([2]).arrays), own, own, shared=shared, has_own=np.array(has_own)
         )
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 1, 0)])
+def test_queries_without_heads_or_elements_are_refused(shape: tuple[int, ...]) -> None:
+    offsets, visible = np.array([0, 2]), np.array([1, 2])
+    near, far = SeenKeys(offsets, offsets[None], visible), SeenFarKeys(offsets[None], np.zeros(2, np.int64), 1.0)
+    with pytest.raises(ShapeError):
+        ops.attention_with_far_keys(*(np.ones(shape) for _ in range(5)), near=near, far=far)

@@ -91,3 +91,8 @@ def test_a_mask_of_integers_is_refused_because_it_could_mean_both() -> None:
     x = Tensor(np.ones((2, 2)))
     with pytest.raises(InputError, match=r"holds booleans .* not int64; use mask != 0"):
         ops.scaled_dot_product_attention(x, x, x, mask=[[0, 1], [1, 1]])
+
+
+def test_heads_without_elements_are_refused() -> None:
+    with pytest.raises(ShapeError, match="and D at least 1"):
+        ops.scaled_dot_product_attention(*(np.ones((2, 0)) for _ in range(3)))

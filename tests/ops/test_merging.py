@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minigrad import ShapeError
 from minigrad.ops.merging import merged_rows, merged_rows_formula
 from tests.op_cases import sequences
 from tests.op_table import Array
@@ -60,3 +61,9 @@ def test_rows_without_a_direction_do_not_merge(value: float) -> None:
 
 def test_no_rows_give_no_merges() -> None:
     assert merged(np.zeros((0, 3)), 0.5, 0) == merged(np.zeros((0, 3)), 0.5, 0, 0, 0) == []
+
+
+def test_offsets_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ShapeError, match="merged_rows"):
+        merged_rows(np.ones((3, 2)), np.array([0, 9]), 0.5)
+    assert not merged_rows(np.ones((3, 0)), np.array([0, 3]), 0.5).any()

@@ -65,3 +65,19 @@ def test_tensors_that_cannot_be_joined_are_refused() -> None:
     for first, second in itertools.permutations([(2, 3), (4,), ()], 2):
         with pytest.raises(ShapeError, match="stack"):
             ops.stack(Tensor(np.zeros(first)), Tensor(np.zeros(second)))
+
+
+def test_an_index_may_be_a_range_which_repeats() -> None:
+    x = Tensor(np.arange(2.0), requires_grad=True)
+    x[range(-1, 2)].backward(np.array([1.0, 10.0, 100.0]))
+    assert x.grad is not None
+    assert x.grad.tolist() == [10, 101]
+
+
+def test_mistakes_of_shapes_and_axes_are_named() -> None:
+    x = Tensor(np.ones((2, 3)))
+    with pytest.raises(ShapeError, match=r"into 4: the number of elements"):
+        ops.reshape(x, shape=4)  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match="concatenate needs an axis"):
+        ops.concatenate(x, x, axis=None)  # type: ignore[arg-type]
+    assert np.transpose(x, None).shape == x.transpose(None).shape == (3, 2)  # type: ignore[call-overload]

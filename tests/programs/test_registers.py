@@ -27,7 +27,7 @@ def recorded(sizes: list[int], instructions: list[Instruction], logits: Span) ->
     model = build("gpt2")
     cache = model.new_cache(1, 1)
     assert isinstance(cache, KeyValueCache)
-    recorder = Recorder(np.zeros(1, np.int64), cache)
+    recorder = Recorder(np.zeros(1, np.int64), cache, model.config)
     recorder.sizes, recorder.instructions, recorder.logits = sizes, instructions, (logits,)
     return recorder
 
@@ -58,15 +58,28 @@ def test_a_sum_that_is_read_later_keeps_its_terms() -> None:
     table, weight = Tensor(np.zeros((3, 4), np.float32)), Tensor(np.zeros((4, 4), np.float32))
     begin = [
         instruction(EMBED, [], 0, 4, operands=(table,)),
-        instruction(LINEAR, [Span(0, 0, 4)], 1, 4, operands=(weight,)),
+        instruction(EMBED, [], 1, 4, operands=(table,)),
+        instruction(LINEAR, [Span(1, 0, 4)], 2, 4, operands=(weight,)),
     ]
-    total = instruction(ADD, [Span(1, 0, 4)], 2, 4, over=Span(0, 0, 4))
-    fused = assemble(recorded([4, 4, 4], [*begin, total], Span(2, 0, 4))).steps
-    assert [(step.code, step.adds) for step in fused] == [(EMBED, 0), (LINEAR, 1)]
-    again = instruction(LINEAR, [Span(0, 0, 4)], 3, 4, operands=(weight,))
-    last = instruction(ADD, [Span(2, 0, 4)], 4, 4, over=Span(3, 0, 4))
-    kept = assemble(recorded([4] * 5, [*begin, total, again, last], Span(4, 0, 4))).steps
-    assert [(step.code, step.adds) for step in kept] == [(EMBED, 0), (LINEAR, 0), (ADD, 0), (LINEAR, 1)]
+    total = instruction(ADD, [Span(2, 0, 4)], 3, 4, over=Span(0, 0, 4))
+    fused = assemble(recorded([4] * 4, [*begin, total], Span(3, 0, 4))).steps
+    assert [(step.code, step.adds) for step in fused] == [(EMBED, 0), (EMBED, 0), (LINEAR, 1)]
+    again = instruction(LINEAR, [Span(0, 0, 4)], 4, 4, operands=(weight,))
+    last = instruction(ADD, [Span(3, 0, 4)], 5, 4, over=Span(4, 0, 4))
+    kept = assemble(recorded([4] * 6, [*begin, total, again, last], Span(5, 0, 4))).steps
+    assert [(step.code, step.adds) for step in kept] == [(EMBED, 0), (EMBED, 0), (LINEAR, 0), (ADD, 0), (LINEAR, 1)]
+
+
+def test_a_matrix_does_not_add_to_what_it_reads() -> None:
+    weight = Tensor(np.zeros((4, 4), np.float32))
+    steps = [
+        instruction(EMBED, [], 0, 4, operands=(weight,)),
+        instruction(LINEAR, [Span(0, 0, 4)], 1, 4, operands=(weight,)),
+        instruction(ADD, [Span(1, 0, 4)], 2, 4, over=Span(0, 0, 4)),
+    ]
+    program = assemble(recorded([4] * 3, steps, Span(2, 0, 4)))
+    assert [(step.code, step.adds) for step in program.steps] == [(EMBED, 0), (LINEAR, 0), (ADD, 0)]
+    assert program.steps[1].source != program.steps[1].target
 
 
 def test_what_is_overwritten_cannot_be_read() -> None:

@@ -20,7 +20,7 @@ from minigrad.finetuning.rewards import RewardLearning
 from minigrad.finetuning.supervised import SupervisedLearning
 from minigrad.finetuning.teaching import Lessons
 from minigrad.nn.language_model import LanguageModel
-from minigrad.training.preparation import lessons_for
+from minigrad.training.preparation import distillation_for, lessons_for
 from minigrad.training.settings import RunSettings
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import EVERY, build
@@ -28,15 +28,14 @@ from tokenizer.chat import ChatTemplate
 
 
 def chosen(objective: str, data: str, **changes: Any) -> Lessons:
-    settings = RunSettings(
-        objective=objective, data=data, batch=8, context=64, lr=1.0, warmup=1, threads=1, **EVERY, **changes
-    )
+    given = {"context": 64} | changes
+    settings = RunSettings(objective=objective, data=data, batch=8, lr=1.0, warmup=1, threads=1, **EVERY, **given)
     text: Any = SimpleNamespace(tokenizer=TOK, train=np.array([0, 7, 8, 9] * 30 + [0]))
 
-    def load(folder: str) -> Any:
+    def load(folder: str, **changes: Any) -> Any:
         if not settings.init:
             pytest.fail(f"{folder} is loaded before it is needed")
-        return build()
+        return build(**changes)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(models, "load", load)
@@ -99,14 +98,20 @@ def test_a_teacher_must_have_the_tokenizer_of_the_student(monkeypatch: pytest.Mo
         loaded.append(folder)
         return build()
 
-    form = ChatTemplate(TOK)
     monkeypatch.setattr(models, "load", load)
     monkeypatch.setattr(tokenizer, "load", lambda _: TOK)
-    assert isinstance(lessons_for(settings, form, text), Distillation)
+    assert isinstance(distillation_for(settings, text), Distillation)
     assert loaded == ["runs/big"]
     monkeypatch.setattr(tokenizer, "load", lambda _: other)
     with pytest.raises(InputError, match=r"another tokenizer than the student.* let the teacher write a text"):
-        lessons_for(settings, form, text)
+        distillation_for(settings, text)
     monkeypatch.setattr(tokenizer, "load", lambda _: TOK)
     with pytest.raises(InputError, match=r"--teacher runs/big reads at most 2,048 tokens, and --context is 4,000"):
-        lessons_for(dataclasses.replace(settings, context=4_000), form, text)
+        distillation_for(dataclasses.replace(settings, context=4_000), text)
+
+
+def test_a_reference_reads_sequences_as_long_as_those_of_the_run() -> None:
+    for context, longest in ((64, 2_048), (4_096, 4_096)):
+        some = chosen("sft", "task:arithmetic", replay=0.5, init="runs/base", context=context)
+        assert isinstance(some, Replay)
+        assert some.frozen.config.context_length == longest

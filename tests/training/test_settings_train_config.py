@@ -61,7 +61,8 @@ def test_a_pipeline_needs_several_processes_and_nothing_that_reads_all_weights_i
     TrainConfig(pipeline=True, resume="runs/a").check_processes(1)  # one process may continue it
     with pytest.raises(InputError, match="--pipeline divides the layers among several processes: start it with mpiex"):
         TrainConfig(pipeline=True).check_processes(1)
-    for flag, value in (("objective", "distill"), ("adapter_rank", 2), ("ema", 0.9), ("adaptive_context", True)):
+    refused = ("objective", "distill"), ("adapter_rank", 2), ("ema", 0.9), ("ema", 0.0), ("adaptive_context", True)
+    for flag, value in refused:
         with pytest.raises(InputError, match=f"--pipeline cannot be given with --{flag.replace('_', '-')}"):
             TrainConfig(pipeline=True, **{flag: value}).check()
 

@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tokenizer.bpe import Tokenizer, load
+from tokenizer.bpe import load
 from tokenizer.cli.comparison import measure, table
 from tokenizer.cli.output import say
 from tokenizer.cli.show import coloured, page, separated

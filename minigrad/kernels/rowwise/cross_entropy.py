@@ -2,51 +2,60 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import exact, kernel
 from minigrad.kernels.rows import rows_of, share_rows
 from minigrad.kernels.rowwise.exponential import exp
-from minigrad.kernels.rowwise.softmax import LANES, row_maximum
+from minigrad.kernels.rowwise.softmax import LANES, log_probability, row_maximum
 from minigrad.typing import Array
 
 Targets = tuple[Array, int]
 """The true class of each row (rows,) int64, and the class that means "no target"."""
 
 
+@exact
+def cost(logit: Any, shift: Any, log_total: Any) -> Any:
+    """Return the negative logarithm of a probability, in nats."""
+    return -log_probability(logit, shift, log_total)
+
+
 @kernel
 def _cross_entropy_rows(
-    logits: Array, targets: Targets, losses: Array, logsumexp: Array, start: int, stop: int
+    logits: Array, targets: Targets, losses: Array, shifts: Array, totals: Array, start: int, stop: int
 ) -> None:
     (classes, ignored), width, zero = targets, logits.shape[1], logits.dtype.type(0)
     lanes = np.empty(LANES, logits.dtype)
     for i in range(start, stop):
         if classes[i] == ignored:
-            losses[i] = logsumexp[i] = 0
+            losses[i] = shifts[i] = totals[i] = 0
             continue
         largest = row_maximum(logits, i, width, lanes)
         shift = largest if largest > -np.inf else zero
         total = zero
         for j in range(width):
             total += exp(logits[i, j] - shift)
-        # In a row of nothing but -inf every probability is 0, as in softmax, so the loss is infinite. The backward pass
-        # computes the probabilities exp(-inf - 0) from a logsumexp of 0.
-        logsumexp[i] = shift + np.log(total) if total != zero else zero
-        losses[i] = logsumexp[i] - logits[i, classes[i]]
+        shifts[i], totals[i] = shift, total
+        # In a row of nothing but -inf every probability is 0, as in softmax, so the loss is infinite.
+        log_total = np.log(total) if total != zero else zero
+        losses[i] = cost(logits[i, classes[i]], shift, log_total)
 
 
 @kernel
 def _cross_entropy_backward_rows(
-    logits: Array, targets: Targets, logsumexp: Array, scale: float, dx: Array, start: int, stop: int
+    logits: Array, targets: Targets, shifts: Array, totals: Array, scale: float, dx: Array, start: int, stop: int
 ) -> None:
-    (classes, ignored), width = targets, logits.shape[1]
+    (classes, ignored), width, zero = targets, logits.shape[1], logits.dtype.type(0)
     for i in range(start, stop):
         if classes[i] == ignored:
             for j in range(width):
                 dx[i, j] = 0
             continue
+        factor = scale / totals[i] if totals[i] != zero else zero
         for j in range(width):
-            dx[i, j] = exp(logits[i, j] - logsumexp[i]) * scale
+            dx[i, j] = exp(logits[i, j] - shifts[i]) * factor
         dx[i, classes[i]] -= scale
 
 
@@ -71,26 +80,28 @@ def _cross_entropy_in_place_rows(
             logits[i, j] = e
             total += e
         # In a row of nothing but -inf every probability is 0, as in softmax, so the loss is infinite.
-        losses[i] = shift + np.log(total) - logit if total != zero else -logit
+        losses[i] = cost(logit, shift, np.log(total) if total != zero else zero)
         factor = scales[i] / total if total != zero else zero
         for j in range(width):
             logits[i, j] *= factor
         logits[i, classes[i]] -= scales[i]
 
 
-def cross_entropy_forward(logits: Array, targets: Array, ignore: int) -> tuple[Array, Array]:
-    """Return each row's loss in nats and its logsumexp; both are 0 where the target is `ignore`."""
+def cross_entropy_forward(logits: Array, targets: Array, ignore: int) -> tuple[Array, Array, Array]:
+    """Return each row's loss in nats, its largest logit m and $\\sum_j e^{x_j - m}$; 0 where the target is `ignore`."""
     rows = rows_of(logits)
-    losses, logsumexp = np.empty(len(rows), rows.dtype), np.empty(len(rows), rows.dtype)
-    share_rows(_cross_entropy_rows, 4, rows, (targets, ignore), losses, logsumexp)
-    return losses, logsumexp
+    losses, shifts, totals = (np.empty(len(rows), rows.dtype) for _ in range(3))
+    share_rows(_cross_entropy_rows, 4, rows, (targets, ignore), losses, shifts, totals)
+    return losses, shifts, totals
 
 
-def cross_entropy_backward(logits: Array, targets: Array, ignore: int, logsumexp: Array, scale: float) -> Array:
+def cross_entropy_backward(
+    logits: Array, targets: Array, ignore: int, shifts: Array, totals: Array, scale: float
+) -> Array:
     """Return (softmax - one-hot) * `scale`, row by row; zero where the target is `ignore`."""
     rows = rows_of(logits)
     dx = np.empty_like(rows)
-    share_rows(_cross_entropy_backward_rows, 4, rows, (targets, ignore), logsumexp, rows.dtype.type(scale), dx)
+    share_rows(_cross_entropy_backward_rows, 4, rows, (targets, ignore), shifts, totals, rows.dtype.type(scale), dx)
     return dx.reshape(logits.shape)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rows import share_rows
+from minigrad.kernels.rowwise.cross_entropy import cost
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.rowwise.softmax import LANES, row_maximum
 from minigrad.typing import Array
@@ -60,7 +61,7 @@ def _distillation_rows(
                 divergence += q * (log_q - log_p)
                 teacher[i, j] = p - q
         # Multiplied by the square of the temperature, the gradient keeps its size at any temperature.
-        cross_entropy = most + np.log(total) - logit
+        cross_entropy = cost(logit, most, np.log(total))
         losses[i] = text_share * cross_entropy + share * temperature * temperature * divergence
         text_scale, taught_scale = scales[i] * text_share / total, scales[i] * share * temperature
         for j in range(width):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import exact, kernel
 from minigrad.kernels.rows import rows_of, share_rows
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.typing import Array
@@ -34,6 +34,12 @@ def row_maximum(x: Array, row: int, width: int, lanes: Array) -> Any:
     for j in range(covered, width):
         largest = max(largest, x[row, j])
     return largest
+
+
+@exact
+def log_probability(x: Any, shift: Any, log_total: Any) -> Any:
+    """Return (x - shift) - log_total, in this order: shift + log_total would lose digits where the shift is large."""
+    return (x - shift) - log_total
 
 
 @kernel
@@ -76,9 +82,9 @@ def _log_softmax_rows(x: Array, y: Array, start: int, stop: int) -> None:
         for j in range(width):
             total += exp(x[i, j] - shift)
         # The logarithms of the zeros that softmax gives for a row of nothing but -inf are -inf, as the row itself.
-        logsumexp = shift + np.log(total) if total != zero else zero
+        log_total = np.log(total) if total != zero else zero
         for j in range(width):
-            y[i, j] = x[i, j] - logsumexp
+            y[i, j] = log_probability(x[i, j], shift, log_total)
 
 
 @kernel

@@ -34,7 +34,7 @@ def _merge_sequences(x: Array, offsets: Array, threshold: float, joins: Array, s
 def merge_groups(x: Array, offsets: Array, threshold: float) -> Array:
     """Return for each row (rows,) whether it joins the row before; sequence s has rows offsets[s]:offsets[s + 1]."""
     rows, bounds = rows_of(x), np.require(offsets, np.int64, ["C", "W"])
-    joins, sequences = np.empty(len(rows), np.bool_), len(bounds) - 1
+    joins, sequences = np.empty(len(x), np.bool_), len(bounds) - 1
     loop = partial(_merge_sequences, rows, bounds, float(threshold), joins)
     over_rows(loop, sequences, 4 * x.size // max(sequences, 1))
     return joins

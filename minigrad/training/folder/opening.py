@@ -15,7 +15,7 @@ from minigrad.system.units import plural
 from minigrad.training.budget import Budget, read_decay
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.places import RUNS, newest, refuse_links
-from minigrad.training.folder.record import FILE, NOT_STORED, REPORT, Record
+from minigrad.training.folder.record import BEST, NOT_STORED, REPORT, Record
 from minigrad.training.folder.run_folder import RunFolder
 from minigrad.training.settings import TrainConfig
 
@@ -82,7 +82,7 @@ def _open_existing(given: TrainConfig, explicit: Collection[str], lock: FolderLo
     """
     path = Path(given.resume or given.out or newest(RUNS, given.model if "model" in explicit else None))
     Record.read(path)  # so that no lock is left in a folder without a run
-    refuse_links(path, (checkpoint.folder_of(path), path / "best"))
+    refuse_links(path, (checkpoint.folder_of(path), path / BEST))
     if lock is not None and not given.plan and world.rank == 0:
         lock.take(path)
         checkpoint.recover(path)
@@ -108,8 +108,7 @@ def _text_of_lessons(given: TrainConfig) -> dict[str, Any]:
         )
     if given.replay_text is not None:
         return {}
-    init = Path(given.init or "")
-    known = Record.read(init) if (init / FILE).is_file() else Record(data=TrainConfig.data)
+    known = Record.known(Path(given.init or "")) or Record(data=TrainConfig.data)
     return {"replay_text": known.text_name, "held_out": given.held_out or known.used.get("held_out")}
 
 

@@ -18,6 +18,7 @@ from minigrad.system import hardware
 from minigrad.training.settings import TrainConfig
 
 FILE = "minigrad.json"
+BEST = "best"  # the folder in a run folder that holds the best model
 REPORT = "report.html"
 NOT_STORED = ("resume", "plan", "profile", "out")
 """Settings on which the results of a run do not depend."""
@@ -104,6 +105,12 @@ class Record:
             if name not in record.used:
                 record.settings[name] = value
         return record
+
+    @classmethod
+    def known(cls, folder: Path) -> Record | None:
+        """Return the record of a run folder, or of the run whose best model the folder holds; None of any other."""
+        places = [folder, folder.resolve().parent] if folder.name == BEST else [folder]
+        return next((cls.read(place) for place in places if (place / FILE).is_file()), None)
 
     def write(self, folder: Path) -> None:
         """Replace minigrad.json; after a kill it holds either the old record or the new one."""

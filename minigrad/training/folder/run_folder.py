@@ -19,7 +19,7 @@ from minigrad.system.terminal import command, say
 from minigrad.training.budget import Decay, write_decay
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.places import refuse_existing
-from minigrad.training.folder.record import FILE, Record, stored
+from minigrad.training.folder.record import BEST, FILE, Record, stored
 from minigrad.training.settings import TrainConfig
 from minigrad.typing import Tokenizer
 
@@ -63,9 +63,10 @@ def check_beginnings(settings: TrainConfig, test: Iterable[str]) -> None:
     while folders:
         folder = folders.pop()
         # A renamed folder may have the name of the run that it began from, and so name itself.
-        if folder is not None and (Path(folder) / FILE).is_file() and (path := Path(folder).resolve()) not in seen:
-            seen.add(path)
-            record = Record.read(Path(folder))
+        if folder is None or (path := Path(folder).resolve()) in seen:
+            continue
+        seen.add(path)
+        if (record := Record.known(Path(folder))) is not None:
             if record.text_name == settings.text and record.test_text != found:
                 raise InputError(
                     f"the model in {folder} was trained on text that is now for the test, so a test would tell "
@@ -175,7 +176,7 @@ class RunFolder:
     @property
     def best(self) -> Path:
         """The folder of the best model; it can be loaded like any other."""
-        return self.path / "best"
+        return self.path / BEST
 
     @property
     def has_checkpoint(self) -> bool:

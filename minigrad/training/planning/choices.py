@@ -8,23 +8,24 @@ from typing import Any
 
 from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
+from minigrad.options import assignments
 from minigrad.system import hardware
 from minigrad.training import optimizers
 from minigrad.training.parallel import num_replicas
 from minigrad.training.planning import costs
-from minigrad.training.settings import OptimisationSettings, RunSettings, TrainConfig
+from minigrad.training.settings import REWARDED, OptimisationSettings, RunSettings, TrainConfig
 from minigrad.typing import Tokenizer
 
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
 """The context of a laptop run, and the tokens of a step, unless given; the scaling law was measured with these."""
 
-TAUGHT_LEARNING_RATE = {"sft": 1 / 2, "dpo": 1 / 20} | dict.fromkeys(("reinforce", "best-of-n", "grpo"), 1 / 10)
+TAUGHT_LEARNING_RATE = {"sft": 1 / 2, "dpo": 1 / 20} | dict.fromkeys(REWARDED, 1 / 10)
 """The peak learning rate of an objective, relative to that of pre-training (benchmarks/teaching.py measures them)."""
 
 ADAPTER_LEARNING_RATE = 10 / 3
 """The peak learning rate of adapters, relative to that of all weights."""
 
-REPLAY = {"sft": 0.75} | dict.fromkeys(("dpo", "reinforce", "best-of-n", "grpo"), 0.25)
+REPLAY = {"sft": 0.75} | dict.fromkeys(("dpo", *REWARDED), 0.25)
 """The share of replayed text in the loss while something is taught (benchmarks/teaching.py measures what it keeps)."""
 
 _MOST_SHARE = 0.25  # of the FLOPs of a step, that Muon may take
@@ -50,7 +51,7 @@ def choose_precision(asked: TrainConfig, *, gains_by_bfloat16: bool) -> str:
     """
     if asked.precision != "auto":
         return asked.precision
-    writes = asked.objective in ("reinforce", "best-of-n", "grpo")
+    writes = asked.objective in REWARDED
     return "bfloat16" if gains_by_bfloat16 and asked.matmul != "blas" and not writes else "float32"
 
 
@@ -77,6 +78,12 @@ def choose_settings(
     context = asked.context or min(CONTEXT, limit)
     if context > limit:
         raise InputError(f"--context {context} is longer than the model's context of {limit}; take at most {limit}")
+    is_set = "context_length" in assignments(asked.set) and not model.learns_positions
+    if is_set and asked.context is None and context < limit:
+        raise InputError(
+            f"--set context_length={limit} is how long the sequences of a model may be, and this run would train it on "
+            f"{context} tokens: give --context {limit} too, or leave it out"
+        )
     batch = _batch(asked, context, processes)
     per_step, limit_steps = batch * context * asked.accumulate, asked.steps
     if asked.tokens:

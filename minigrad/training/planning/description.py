@@ -9,6 +9,7 @@ from minigrad.data.split import num_bytes
 from minigrad.data.tokens.token_files import TokenMixture
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.kernels.gemm import backend
+from minigrad.nn.language_model import LanguageModel
 from minigrad.system import blas, environment, hardware
 from minigrad.system.terminal import in_lines
 from minigrad.system.units import format_bytes, format_count, format_estimate, format_seconds, plural
@@ -58,6 +59,7 @@ def _model_rows(plan: Plan) -> dict[str, str]:
     tokens = f"{settings.batch} x {settings.context} tokens"
     if settings.accumulate > 1:
         tokens += f" x {settings.accumulate} parts"
+    late = ", which the run does not reach" if settings.steps and settings.warmup > settings.steps else ""
     trained = f"{model.num_trained():,} of the parameters are trained, the others are frozen"
     return {
         "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
@@ -67,10 +69,20 @@ def _model_rows(plan: Plan) -> dict[str, str]:
         "lessons": plan.taught,
         **text_rows(plan.text, model.config.vocab_size, _tokens_to_read(plan)),
         "step": tokens + plan.source.describe(settings.batch * settings.accumulate) + ", "
-        f"peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}, "
+        f"peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}{late}, "
         f"updates by {NAMES[settings.optimizer]}, dropout {settings.dropout:g}",
+        "positions": _untrained_positions(model, settings.context),
         **plan.rows,
     }
+
+
+def _untrained_positions(model: LanguageModel, context: int) -> str:
+    """Return a warning if a table has rows for positions that no sequence of this context reaches, else ""."""
+    rows = model.config.context_length
+    if not model.learns_positions or context >= rows:
+        return ""
+    which = f"{context:,} of the {rows:,} rows of the table of positions"
+    return f"this trains {which}, so the model will not continue longer texts well; --context {rows} trains all"
 
 
 def _tokens_to_read(plan: Plan) -> float | None:
@@ -134,7 +146,9 @@ def text_rows(text: TokenizedCorpus, vocab_size: int, num_tokens: float | None) 
     names = {number: name for name, number in text.tokenizer.specials.items()}
     end = names[text.tokenizer.end_of_text_id]
     vocabulary = f"{vocab_size:,} tokens, {train.num_bytes / max(len(train), 1):.2f} bytes each; {end} ends a document"
-    if (used := text.tokenizer.used) < vocab_size:
+    if (known := text.tokenizer.vocab_size) < vocab_size:
+        vocabulary += f"; the tokenizer has {known:,}, and the other rows of the model stay unused"
+    elif (used := text.tokenizer.used) < vocab_size:
         vocabulary += f"; the text has pairs for {used:,} only, the other ids stay unused "
         vocabulary += "(--data python-source would fill more)"
     whole = (

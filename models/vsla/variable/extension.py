@@ -136,7 +136,7 @@ def zero_extended_stack(*parts: Array) -> tuple[Array, Backward]:
         shapes = ", ".join(str(part.shape) for part in parts) or "none"
         raise ShapeError(f"zero_extended_stack needs tensors with equally many axes, at least one; got {shapes}")
     shape = [max(sizes) for sizes in zip(*(part.shape for part in parts), strict=True)]
-    y = np.zeros((len(parts), *shape), parts[0].dtype)
+    y = np.zeros((len(parts), *shape), np.result_type(*parts))
     places: list[tuple[Any, ...]] = [(i, ..., *map(slice, part.shape)) for i, part in enumerate(parts)]
     for place, part in zip(places, parts, strict=True):
         y[place] = part

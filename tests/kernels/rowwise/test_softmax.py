@@ -35,6 +35,14 @@ def test_large_values_do_not_overflow() -> None:
     np.testing.assert_allclose(log_softmax_forward(x, -1), [[-np.log(2), -np.log(2), -1e4 - np.log(2)]], atol=1e-3)
 
 
+@pytest.mark.parametrize("shift", [0, 1e3, 1e6])
+def test_a_number_added_to_a_row_changes_nothing(shift: float) -> None:
+    x = shift + np.array([[0, 1, 2]], np.float32)
+    wanted = x.astype(np.float64) - shift
+    wanted -= np.log(np.exp(wanted).sum())
+    np.testing.assert_allclose(log_softmax_forward(x.astype(np.float32), -1), wanted, rtol=1e-6)
+
+
 def test_the_gradient_along_a_row_adds_up_to_zero() -> None:
     rng = np.random.default_rng(1)
     x, dy = rng.normal(size=(5, 33)), rng.normal(size=(5, 33))

@@ -135,23 +135,24 @@ def _cross_entropy_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     count, width = draw(st.integers(0, 5)), draw(WIDTHS)
     logits = numbers(draw, dtype, count, width, scale=3)
     classes = draw(st.lists(st.integers(-1, width - 1), min_size=count, max_size=count))
-    results = [np.full(count, UNTOUCHED, dtype) for _ in range(2)]
+    results = [np.full(count, UNTOUCHED, dtype) for _ in range(3)]
     return [logits, (np.array(classes, np.int64), -1), *results, *span(draw, count)]
 
 
 def _cross_entropy_rows(
-    logits: Array, targets: Targets, losses: Array, logsumexp: Array, start: int, stop: int
+    logits: Array, targets: Targets, losses: Array, shifts: Array, totals: Array, start: int, stop: int
 ) -> None:
     for i in range(start, stop):
         target, ignored = targets[0][i], targets[1]
         real = target != ignored
-        logsumexp[i] = log_sum_exp(logits[i]) if real else 0
-        losses[i] = logsumexp[i] - logits[i, target] if real else 0
+        shifts[i] = logits[i].max() if real else 0
+        totals[i] = np.exp(logits[i] - shifts[i]).sum() if real else 0
+        losses[i] = log_sum_exp(logits[i]) - logits[i, target] if real else 0
 
 
 @st.composite
 def _cross_entropy_in_place_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    logits, targets, losses, _, start, stop = draw(_cross_entropy_arguments(dtype))
+    logits, targets, losses, *_, start, stop = draw(_cross_entropy_arguments(dtype))
     return [logits, targets, losses, numbers(draw, dtype, len(losses)), start, stop]
 
 
@@ -159,8 +160,9 @@ def _cross_entropy_in_place_rows(
     logits: Array, targets: Targets, losses: Array, scales: Array, start: int, stop: int
 ) -> None:
     before = logits.copy()
-    _cross_entropy_rows(before, targets, losses, np.empty_like(losses), start, stop)
-    _cross_entropy_backward_rows(before, targets, log_sum_exp(before), 1.0, logits, start, stop)
+    sums = np.empty_like(losses), np.empty_like(losses)
+    _cross_entropy_rows(before, targets, losses, *sums, start, stop)
+    _cross_entropy_backward_rows(before, targets, *sums, 1.0, logits, start, stop)
     logits[start:stop] *= scales[start:stop, None]
 
 
@@ -194,13 +196,14 @@ def _distillation_rows(
 
 @st.composite
 def _cross_entropy_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    logits, targets, _, logsumexp, start, stop = draw(_cross_entropy_arguments(dtype))
-    logsumexp[...] = log_sum_exp(logits)
-    return [logits, targets, logsumexp, dtype(0.25), untouched(logits), start, stop]
+    logits, targets, *_, start, stop = draw(_cross_entropy_arguments(dtype))
+    shifts = logits.max(axis=1, initial=-np.inf)
+    totals = np.exp(logits - shifts[:, None]).sum(axis=1)
+    return [logits, targets, shifts, totals, dtype(0.25), untouched(logits), start, stop]
 
 
 def _cross_entropy_backward_rows(
-    logits: Array, targets: Targets, logsumexp: Array, scale: float, dx: Array, start: int, stop: int
+    logits: Array, targets: Targets, shifts: Array, totals: Array, scale: float, dx: Array, start: int, stop: int
 ) -> None:
     for i in range(start, stop):
         target, ignored = targets[0][i], targets[1]

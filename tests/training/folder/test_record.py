@@ -36,6 +36,18 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert Record.read(tmp_path) == record
 
 
+def test_the_best_model_of_a_run_is_known_by_the_record_of_the_run(tmp_path):
+    record = Record.new(ASKED, USED)
+    record.write(tmp_path)
+    for name in ("best", "other"):
+        (tmp_path / name).mkdir()
+    assert Record.known(tmp_path) == Record.known(tmp_path / "best") == record
+    assert Record.known(tmp_path / "other") is None
+    assert Record.known(tmp_path / "absent") is None
+    replace(record, family="mine").write(tmp_path / "best")  # a run of its own
+    assert Record.known(tmp_path / "best") == Record.read(tmp_path / "best")
+
+
 def test_a_run_from_before_precision_was_chosen_is_continued_in_float32(tmp_path):
     record = Record.new(ASKED, USED)
     del record.settings["precision"]

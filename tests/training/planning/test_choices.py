@@ -125,3 +125,11 @@ def test_a_warm_up_may_be_a_share_of_the_steps(share, steps):
     assert abs(found.warmup - share * steps) <= 1
     assert chosen(TrainConfig(steps=steps, warmup=found.warmup)) == found  # so the printed command repeats the run
     assert chosen(TrainConfig(tokens=2_048 * steps, warmup=share)).warmup == found.warmup
+
+
+def test_a_longer_model_needs_a_longer_context_too():
+    model = models.skeleton("vidya-v2", "nano", context_length=512)
+    asked = TrainConfig(steps=5, set="context_length=512")
+    with pytest.raises(InputError, match="would train it on 256 tokens: give --context 512 too"):
+        chosen(asked, model)
+    assert chosen(replace(asked, context=512), model).context == 512

@@ -12,7 +12,7 @@ from minigrad.data.tokens.token_files import TokenFile, TokenMixture
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.training.planning.description import text_rows
 
-TOK = SimpleNamespace(used=9, specials={"<user>": 3, "<eos>": 5}, end_of_text_id=5)
+TOK = SimpleNamespace(used=9, vocab_size=9, specials={"<user>": 3, "<eos>": 5}, end_of_text_id=5)
 
 
 def files(*sizes):
@@ -26,6 +26,17 @@ def test_a_single_text_has_one_row():
         "text": "letters: 2 documents, 1.5 kB to train on, 150 bytes for validation, 6 bytes for the test",
         "vocabulary": "9 tokens, 3.00 bytes each; <eos> ends a document",
     }
+
+
+def test_ids_without_a_token_are_explained():
+    corpus = Corpus("a", "letters", ("one", "two"), ("v",))
+    for vocab_size, said in (
+        (12, "the text has pairs for 9 only, the other ids stay unused (--data python-source would fill more)"),
+        (9, "the tokenizer has 9, and the other rows of the model stay unused"),
+    ):
+        tok = SimpleNamespace(**vars(TOK) | {"vocab_size": vocab_size})
+        text = TokenizedCorpus(corpus, tok, *files(500, 50), np.ones(9))
+        assert text_rows(text, 12, 1_000.0)["vocabulary"].endswith(f"; {said}")
 
 
 def test_each_of_several_texts_has_a_row():

@@ -114,3 +114,8 @@ def test_a_stack_is_of_tensors_with_equally_many_axes() -> None:
         zero_extended_stack(Tensor([1]), Tensor([[1]]))
     with pytest.raises(InputError, match="float32 and float64"):
         zero_extended_stack(Tensor([1.0]), Tensor([1.0], dtype="float64"))
+
+
+def test_parts_of_several_dtypes_get_one_that_holds_all() -> None:
+    stacked = zero_extended_stack(Tensor(np.array([1], np.int8)), Tensor(np.array([300, 5])))
+    assert (stacked.dtype, stacked.tolist()) == (np.int64, [[1, 0], [300, 5]])
