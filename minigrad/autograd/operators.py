@@ -29,12 +29,12 @@ def unwrap(value: Any) -> Any:
     return value
 
 
-def _tensors_in(value: Any) -> list[Any]:
+def tensors_in(value: Any) -> list[Any]:
     """Return the tensors in an argument, or in a list, tuple or dictionary of arguments."""
     if isinstance(value, Operators):
         return [value]
     items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return [tensor for item in items for tensor in _tensors_in(item)]
+    return [tensor for item in items for tensor in tensors_in(item)]
 
 
 def _without_tensors(value: Any) -> Any:
@@ -117,8 +117,8 @@ class Operators:
                 return self.wrap(np.asarray(ufunc(*map(unwrap, inputs))))
             if ufunc.__name__ in OPS:  # operations have the names of the NumPy functions
                 return OPS[ufunc.__name__](*inputs)
-        loses = any(tensor.requires_grad for tensor in _tensors_in(inputs))
-        if not _tensors_in(options) and not (loses and "out" in options):
+        loses = any(tensor.requires_grad for tensor in tensors_in(inputs))
+        if not tensors_in(options) and not (loses and "out" in options):
             result = getattr(ufunc, method)(*map(unwrap, inputs), **options)
             if not loses or np.asarray(result).dtype.kind not in "fc":
                 return result
@@ -137,7 +137,7 @@ class Operators:
             return OPS[name](*inputs[0], **dict(zip(("axis",), inputs[1:], strict=False)), **options)
         if name == "where" and len(inputs) == 3:
             return OPS["where"](*inputs)
-        loses = name not in _CONSTANT and any(tensor.requires_grad for tensor in _tensors_in((inputs, options)))
+        loses = name not in _CONSTANT and any(tensor.requires_grad for tensor in tensors_in((inputs, options)))
         result = function(*_without_tensors(inputs), **_without_tensors(options))
         parts = result if isinstance(result, (tuple, list)) else (result,)
         if loses and any(part is None or np.asarray(part).dtype.kind in "fc" for part in parts):

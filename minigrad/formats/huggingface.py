@@ -28,6 +28,16 @@ def require_variant(values: Mapping[str, Any], needed: Mapping[str, Any]) -> Non
 QUANTISATION = "quantization_config"  # the key of config.json that says how and by which program
 
 
+def config_path(folder: Path) -> Path:
+    """Return where the config.json of a model is; raises InputError, with the way out, if the folder has none."""
+    if (path := folder / "config.json").exists():
+        return path
+    if (folder / "adapter_config.json").exists():
+        merged = f'models.load("{folder}").save(DIR)'
+        raise InputError(f"{folder} holds adapters without the weights of their base: merge them first, by {merged}")
+    raise InputError(f"{folder} is not a run folder: it has no config.json")
+
+
 def require_floats(values: Mapping[str, Any], path: Path) -> None:
     """Raise InputError if the config.json at `path` says that the weights are quantised."""
     if values.get(QUANTISATION) is not None:

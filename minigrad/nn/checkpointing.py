@@ -15,6 +15,7 @@ from typing import Any
 
 from minigrad import ops
 from minigrad.autograd.graph import Node, is_recording, no_grad, recording, run_backward
+from minigrad.autograd.operators import tensors_in
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.layers import Dropout
 from minigrad.nn.loss_pass import LossPass, computing, loss_pass
@@ -83,7 +84,7 @@ def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequ
     and for the parameters that the function uses. Both calls must compute the same: backward() raises GraphError if one
     of these tensors, or one of `parameters`, was changed in place since.
     """
-    given = list(_tensors_in(arguments))
+    given = tensors_in(arguments)
     with no_grad():
         result = Tensor(function(*arguments))
     if not is_recording():
@@ -104,16 +105,8 @@ def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequ
     return result
 
 
-def _tensors_in(value: Any) -> Iterator[Tensor]:
-    """Yield the tensors in a value, and in the lists, tuples and dictionaries in it."""
-    if isinstance(value, Tensor):
-        yield value
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
-        yield from _tensors_in(item)
-
-
 def _replaced(value: Any, leaves: Iterator[Tensor]) -> Any:
-    """Return a value with each of the `_tensors_in` it replaced by the next of `leaves`."""
+    """Return a value with each of the `tensors_in` it replaced by the next of `leaves`."""
     if isinstance(value, Tensor):
         return next(leaves)
     if isinstance(value, dict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minigrad.errors import InputError
-from minigrad.formats.huggingface import read_fields, require_variant
+from minigrad.formats.huggingface import config_path, read_fields, require_variant
 from models.gpt2 import GPT2Config
 
 NEEDED = {"hidden_act": "silu", "attention_bias": False}
@@ -43,3 +43,13 @@ def test_fields_are_read_under_their_published_names():
 def test_a_missing_field_or_a_value_that_is_not_allowed_is_named(values, message):
     with pytest.raises(InputError, match=message):
         read_fields(GPT2Config, values, {"n_embd": "width", "n_layer": "num_layers"})
+
+
+def test_a_folder_of_adapters_is_not_a_model_yet(tmp_path):
+    with pytest.raises(InputError, match="is not a run folder: it has no config.json"):
+        config_path(tmp_path)
+    (tmp_path / "adapter_config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match=r"holds adapters .* merge them first, by models\.load\(.*\)\.save\(DIR\)"):
+        config_path(tmp_path)
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    assert config_path(tmp_path) == tmp_path / "config.json"

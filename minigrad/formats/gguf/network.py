@@ -16,7 +16,7 @@ import numpy as np
 
 from minigrad.errors import InputError
 from minigrad.formats.gguf.container import Value
-from minigrad.formats.huggingface import require_floats, require_variant
+from minigrad.formats.huggingface import config_path, require_floats, require_variant
 from minigrad.formats.json_files import read_json
 from minigrad.formats.typed import read_dataclass
 from minigrad.formats.weights import check_arrays, read_weights
@@ -41,9 +41,7 @@ def read_network(folder: Path) -> Network:
 
     Raises InputError, naming the file, if llama.cpp lacks the architecture, or if the weights do not fit the config.
     """
-    path = folder / "config.json"
-    if not path.exists():
-        raise InputError(f"{folder} is not a run folder: it has no config.json")
+    path = config_path(folder)
     values = read_json(path)
     require_floats(values, path)
     kind = values.get("model_type")

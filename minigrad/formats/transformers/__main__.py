@@ -11,7 +11,7 @@ from typing import Any
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
-from minigrad.formats.huggingface import require_floats
+from minigrad.formats.huggingface import config_path, require_floats
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.options import REQUIRED, option, shown
 from minigrad.system.files import write_text
@@ -40,9 +40,7 @@ def export(config: TransformersConfig) -> None:
     Raises InputError if the folder holds a model that transformers opens without them, or cannot open even with them.
     """
     folder = Path(config.run)
-    path = folder / "config.json"
-    if not path.exists():
-        raise InputError(f"{folder} is not a run folder: it has no config.json")
+    path = config_path(folder)
     values = read_json(path)
     _check(values, path)
     for name in FILES:
