@@ -46,7 +46,7 @@ def test_a_missing_field_or_a_value_that_is_not_allowed_is_named(values, message
 
 
 def test_a_folder_of_adapters_is_not_a_model_yet(tmp_path):
-    with pytest.raises(InputError, match="is not a run folder: it has no config.json"):
+    with pytest.raises(InputError, match=r"is not a run folder: it has no config\.json"):
         config_path(tmp_path)
     (tmp_path / "adapter_config.json").write_text("{}", encoding="utf-8")
     with pytest.raises(InputError, match=r"holds adapters .* merge them first, by models\.load\(.*\)\.save\(DIR\)"):
