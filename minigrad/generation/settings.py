@@ -184,8 +184,8 @@ class ConsoleSettings(Group):
     )
     teach: bool = option(
         False,
-        "answer each question of standard input several times (--samples, by default 4); the number of the best answer "
-        "or a better one, on the next line, is added to --journal, to be learned later",
+        "offer several answers (--samples, by default 4) to each question of standard input; the next line is the "
+        "number of the best one, or a better answer; that answer is added to --journal, to be learned later",
     )
     journal: str = option("journal.jsonl", "the file that --teach adds to", value="FILE", filled=True)
     explain: str | None = option(

@@ -59,19 +59,24 @@ class DataSettings(Group):
     )
     held_out: str | None = option(
         None,
-        "validation text, given like --data; training leaves out the paragraphs that are in both, and the test part of "
-        "a text with a name, such as python-docs, whose validation part is used",
+        "one text for validation; training leaves out the paragraphs that are in both. Of a built-in text, such as "
+        "python-docs, the validation part is used, and the test part is left out too",
         value="TEXT",
-        none_means="a sixteenth of --data, chosen by hashes",
+        none_means="about a sixteenth of --data, chosen by hashes; less of python-docs and of large texts",
     )
-    test: bool = option(False, "at the end, also evaluate the test text, a sixteenth of --data")
+    test: bool = option(False, "at the end, also evaluate the test text")
     documents: str = option(
         "packed",
         "packed: whole documents, and pieces of long ones, fill a step without padding, and none continues another; "
         "windows: pieces of --context tokens, which may begin in one document and end in another",
         choices=("packed", "windows"),
     )
-    tokenizer: str | None = option(None, "use a tokenizer.json or train vidya-v1", value="PATH", none_means="a new one")
+    tokenizer: str | None = option(
+        None,
+        "a tokenizer.json, its folder or a shipped model; or vidya-v1, to train that kind",
+        value="PATH",
+        none_means="a new one",
+    )
     vocab: int | None = option(
         None,
         "size of a new tokenizer: 256 bytes, 5 special tokens (3 of vidya-v1) and merged pairs",
@@ -121,7 +126,7 @@ class OptimisationSettings(LengthSettings):
 
     batch: int | None = option(
         None,
-        "each process gets --batch times --context tokens in a micro-batch (--accumulate)",
+        "sequences of --context tokens in a micro-batch of each process (--accumulate)",
         at_least=1,
         at_most=_MOST,
     )
@@ -134,8 +139,8 @@ class OptimisationSettings(LengthSettings):
     warmup: float | None = option(None, "steps to the peak, or below 1 a share of --steps", at_least=0, at_most=_MOST)
     decay: str | None = option(
         None,
-        "the final decay of the learning rate: from step START on, the run was planned to have STEPS steps; a run of "
-        "--minutes prints it if the speed of the computer changed",
+        "the final decay of the learning rate: from step START on, it decays as in a run of STEPS steps; further pairs "
+        "say where STEPS changed. The command that repeats a run contains it",
         value="START:STEPS,...",
         none_means="the last fifth of --steps",
     )
@@ -150,7 +155,7 @@ class OptimisationSettings(LengthSettings):
         "muon orthogonalises the updates of the matrices within layers: it learns more in a step, and takes more time; "
         "sgd follows the gradient itself, and learns much less",
         choices=("adamw", "muon", "sgd"),
-        none_means="muon if it takes less than a quarter of a step",
+        none_means="muon if it takes less than a quarter of the FLOPs of a step, otherwise adamw, as for teaching",
     )
     weight_decay: float | None = option(
         None, "decay of the weight matrices towards zero", at_least=0, none_means="0.1, or 0.0001 with sgd"
@@ -346,7 +351,9 @@ class OutputSettings(Group):
 
     heading: ClassVar[str] = "output"
 
-    out: str | None = option(None, "run folder to write", value="DIR", none_means="runs/MODEL-SIZE")
+    out: str | None = option(
+        None, "run folder to write", value="DIR", none_means="runs/MODEL-SIZE, or with -2, -3, ..."
+    )
     resume: str | None = option(
         None,
         "continue this run, by default the newest in runs/, with its settings; a larger --steps, --tokens or --minutes "

@@ -104,7 +104,7 @@ def _add_train_flags(train: _Parser) -> None:
     train.add_argument(*("--vocab", "--vocab-size"), dest="vocab_size", help="number of ids (default: 4096)", **number)
     train.add_argument("--split", help=f"how text is cut into words: {', '.join(SPLITS)} (default: gpt2)")
     train.add_argument("--min-frequency", type=_count(1), metavar="N", help="merge no pair that is rarer (default: 2)")
-    names = f"default: {' '.join(SPECIAL_TOKENS)}; repeat for more"
+    names = f"a special token, in place of {' '.join(SPECIAL_TOKENS)}; repeat for more"
     train.add_argument("--special", dest="special_tokens", action="append", metavar="TOKEN", help=names)
     train.add_argument("--nfc", action="store_true", help="compose the text first: e and an accent become é")
     train.add_argument("--threads", type=_count(1), metavar="N", help="default: all processors; the result is the same")
