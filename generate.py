@@ -271,8 +271,9 @@ UNTAUGHT = (
 
 def was_taught_to_talk(folder: Path) -> bool | None:
     """Return whether a run taught its model conversations; None for a folder that no run wrote."""
-    file = folder / "minigrad.json"
-    if not file.exists():
+    folders = [folder, folder.resolve().parent] if folder.name == "best" else [folder]  # the best model of a run
+    file = next((each / "minigrad.json" for each in folders if (each / "minigrad.json").exists()), None)
+    if file is None:
         return None
     settings = read_json(file).get("settings")
     return isinstance(settings, dict) and settings.get("objective") not in (None, "distill")
@@ -310,7 +311,7 @@ def write(config: GenerateConfig, explicit: Collection[str] = ()) -> Iterator[st
     draws = {"temperature", "top_k", "top_p", "min_p", "seed"}
     if (config.chat or config.page) and draws.isdisjoint(explicit) and was_taught_to_talk(Path(config.run)):
         config = replace(config, temperature=0.0)
-    if config.teach and "samples" not in explicit:
+    if config.teach and config.samples == 1 and "samples" not in explicit:
         config = replace(config, samples=4)
     console.check_text("prompt", config.prompt)
     console.check_text("stop", config.stop)

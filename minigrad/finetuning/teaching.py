@@ -82,8 +82,7 @@ class Teaching(Guest):
         record = run.folder.record
         self.lessons.begin(run.model)
         if not run.step and not record.before:
-            with run.pace.work("examination"):  # it is repeated at the end
-                record.before = self.lessons.measure(_student(run))
+            record.before = self.lessons.measure(_student(run))
             run.folder.write()
 
     def note(self, run: Run) -> Note:

@@ -33,8 +33,10 @@ def config_path(folder: Path) -> Path:
     if (path := folder / "config.json").exists():
         return path
     if (folder / "adapter_config.json").exists():
-        merged = f'models.load("{folder}").save(DIR)'
-        raise InputError(f"{folder} holds adapters without the weights of their base: merge them first, by {merged}")
+        raise InputError(
+            f"{folder} holds adapters without the weights of their base: merge them first, by "
+            f'models.load("{folder}").save(DIR), and copy its tokenizer files'
+        )
     raise InputError(f"{folder} is not a run folder: it has no config.json")
 
 

@@ -101,6 +101,8 @@ class Served:
         wanted, name = body.max_tokens, "max_tokens"
         if isinstance(body, ChatBody) and body.max_completion_tokens is not None:
             wanted, name = body.max_completion_tokens, "max_completion_tokens"
+        if wanted == 0 and isinstance(body, ChatBody):
+            raise RefusedError(f"{name} takes a whole number of at least 1 here, not 0", field=name)
         if wanted == 0 and not (isinstance(body, CompletionBody) and body.echo):
             raise RefusedError("max_tokens takes a whole number of at least 1, or 0 with echo", field="max_tokens")
         if most is not None and wanted is not None and wanted > most:

@@ -266,9 +266,10 @@ def lessons_for(settings: RunSettings, form: ChatForm, text: TokenizedCorpus) ->
     @functools.cache  # one copy is enough for all who ask
     def make_reference() -> LanguageModel:
         try:
-            reference = models.load(settings.init or "")
+            reads = {name: value for name, value in assignments(settings.set).items() if name.startswith("rope_")}
+            reference = models.load(settings.init or "", **reads)
             if settings.context > reference.config.context_length:  # this run reads further than the one before it
-                reference = models.load(settings.init or "", context_length=settings.context)
+                reference = models.load(settings.init or "", **reads, context_length=settings.context)
             return reference
         except InputError as error:
             raise InputError(

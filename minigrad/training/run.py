@@ -195,7 +195,7 @@ class Run:
         batches = math.ceil(tokens / BATCH_TOKENS)
         after = batches * self.pace.seconds_of("evaluated batch", guess)
         after += self.pace.seconds_of("sample", 1.0) + self.pace.seconds_of("save", 0.5) + _REPORT_SECONDS
-        after += self.plan.seconds_to_write + self.plan.seconds_for_rivals() + self.pace.seconds_of("examination", 0.0)
+        after += self.plan.seconds_to_write + self.plan.seconds_for_rivals()
         return (self.budget.seconds or 0.0) - self.seconds() - after
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 
 from minigrad.finetuning import teaching
 from minigrad.finetuning.teaching import Reward, Student, Teaching
-from minigrad.training.budget import Pace
 
 
 class Recorded:
@@ -38,7 +36,7 @@ def run_of(tmp_path: Path, **changes: Any) -> Any:
     folder = SimpleNamespace(record=record, path=tmp_path, write=lambda: written.append(True))
     text = SimpleNamespace(byte_lengths=None, tokenizer=None)
     fields: dict[str, Any] = {"model": "model", "step": 0, "folder": folder, "text": text, "validation": None}
-    fields |= {"settings": SimpleNamespace(context=8), "score": None, "pace": Pace(time.perf_counter)}
+    fields |= {"settings": SimpleNamespace(context=8), "score": None}
     return SimpleNamespace(**fields | {"written": written} | changes)
 
 
@@ -48,7 +46,6 @@ def test_the_model_is_measured_before_the_first_step_alone(tmp_path: Path, monke
     run = run_of(tmp_path)
     Teaching(lessons).begin(run)
     assert lessons.calls == ["model"]
-    assert run.pace.seconds_of("examination", -1.0) >= 0  # a run of some minutes leaves time to repeat it
     assert run.folder.record.before == {"bits_per_byte": 2.0}
     Teaching(lessons).begin(run)
     assert run.written == [True]

@@ -49,7 +49,9 @@ def test_a_folder_of_adapters_is_not_a_model_yet(tmp_path):
     with pytest.raises(InputError, match=r"is not a run folder: it has no config\.json"):
         config_path(tmp_path)
     (tmp_path / "adapter_config.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(InputError, match=r"holds adapters .* merge them first, by models\.load\(.*\)\.save\(DIR\)"):
+    with pytest.raises(
+        InputError, match=r"holds adapters .* merge them first, by models\.load\(.*\)\.save\(DIR\), and copy"
+    ):
         config_path(tmp_path)
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     assert config_path(tmp_path) == tmp_path / "config.json"

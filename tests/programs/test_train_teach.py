@@ -104,7 +104,8 @@ def test_a_changed_book_is_refused_on_resume(
     killed_at(monkeypatch, 6, teaching(path, finished, tmp_path / "run"))
     path.write_text(json.dumps(talk).replace('"b"', '"c"'), encoding="utf-8")
     error = refusal(capsys, "--resume", tmp_path / "run")
-    assert error.startswith(f"what {path} teaches is not the one that {tmp_path / 'run'} began with")
+    either = f"what {path} teaches, or the model in {finished},"
+    assert error.startswith(f"{either} is not the one that {tmp_path / 'run'} began with")
 
 
 @pytest.mark.parametrize(("objective", "data"), [("sft", ""), ("grpo", "task:arithmetic")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html.parser
+import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -249,6 +250,14 @@ def test_a_conversation_is_that_of_the_api(browser: Browser, make_served: Callab
         assert texts(page, "#status-1") == ["The server does not answer. Is it still running?"]
         assert fields(page, ["message-1"]) == ["to be?"]  # to be sent again
         assert len(texts(page, "#messages-1 p")) == 2
+        counted = json.dumps({"count": 1, "max_model_len": 96, "specials": []})
+        opening = 'data: {"choices":[{"delta":{"content":""}}]}\n\ndata: {"error":{"message":"it broke"}}\n\n'
+        page.run(f"window.fetch = async (path) => new Response(path === '/tokenize' ? {counted!r} : {opening!r})")
+        page.run("document.getElementById('ask-1').requestSubmit()")
+        idle(page)
+        assert texts(page, "#status-1") == ["The server stopped: it broke."]
+        assert fields(page, ["message-1"]) == ["to be?"]
+        assert page.run("playground.columns[0].messages.length") == 2
 
 
 @needs_a_browser

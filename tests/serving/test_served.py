@@ -72,7 +72,7 @@ def test_a_text_has_the_tokens_wanted_or_the_usual_number(
         (completion(max_tokens=0, echo=True), 101, None, "the prompt has 101, and 0 more"),
         (completion(max_tokens=6), 10, 5, "max_tokens takes at most 5 here, not 6"),
         (completion(max_tokens=0), 10, None, "or 0 with echo"),
-        (chat(max_tokens=0), 10, None, "at least 1"),
+        (chat(max_tokens=0), 10, None, "at least 1 here, not 0"),
     ],
 )
 def test_too_many_tokens_are_refused(make_served: Make, body: Any, prompt: int, most: int | None, message: str) -> None:

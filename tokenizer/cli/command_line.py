@@ -98,7 +98,7 @@ def _add_train_flags(train: _Parser) -> None:
     train.add_argument("--out", required=True, type=Path, help="the folder or file to write; never overwritten")
     by_line = "vidya-v1: no split into words, merges cross spaces, each line is learned from by itself"
     train.add_argument("--kind", choices=KINDS, default="byte-level", help=f"{by_line} (default: byte-level)")
-    written = "what to write (default: tokenizer.json, or by the suffix)"
+    written = "gpt2 writes a folder, tiktoken a file that ends in .tiktoken (default: tokenizer.json, or by the suffix)"
     train.add_argument("--format", choices=FORMATS, help=written)
     number: dict[str, Any] = {"type": _count(256), "default": 4096, "metavar": "N"}
     train.add_argument(*("--vocab", "--vocab-size"), dest="vocab_size", help="number of ids (default: 4096)", **number)

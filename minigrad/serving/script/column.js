@@ -211,7 +211,7 @@ class Column {
         const asked = { ...settings, messages, max_tokens: Math.min(wanted, room) };
         for await (const text of this.server.answer(asked, signal)) {
           said.content += text;
-          this.messages = [...messages, said];
+          if (said.content) this.messages = [...messages, said]; // a question without an answer is not kept
           answer.textContent = said.content;
           answer.scrollIntoView({ block: "nearest" });
         }

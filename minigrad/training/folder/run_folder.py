@@ -50,8 +50,10 @@ def difference(record: Record, found: Mapping[str, str]) -> str:
     if record.base != found["base"]:
         return f"the model in {record.used['init']}"
     if record.lessons != found["lessons"]:
-        teacher = record.used.get("teacher")
-        return f"the model in {teacher}" if teacher else f"what {record.data} teaches"
+        if teacher := record.used.get("teacher"):
+            return f"the model in {teacher}"
+        compares = record.used.get("replay") or record.used.get("objective") in ("dpo", "grpo")
+        return f"what {record.data} teaches" + (f", or the model in {record.used['init']}," if compares else "")
     if record.validation_text not in ("", found["validation_text"]):
         return f"the validation text of {record.used.get('held_out') or name}"
     return ""

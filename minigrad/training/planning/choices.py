@@ -82,7 +82,7 @@ def choose_settings(
     if is_set and asked.context is None and context < limit:
         raise InputError(
             f"--set context_length={limit} is how long the sequences of a model may be, and this run would train it on "
-            f"{context} tokens: give --context {limit} too, or leave it out"
+            f"{context} tokens: give --context {limit} in its place"
         )
     batch = _batch(asked, context, processes)
     per_step, limit_steps = batch * context * asked.accumulate, asked.steps

@@ -21,7 +21,7 @@ from minigrad.training.planning.plan import Plan
 _LEAST_WORTH = 0.005  # of the last pass over a text, before the plan warns: the 13th, of 0.01, was still worth reading
 
 
-_UNUSUAL = ("adapters", "claimed", "lessons", "variables", "processes")
+_UNUSUAL = ("adapters", "claimed", "lessons", "positions", "variables", "processes")
 """Rows that a usual run lacks: where one has something to say, the brief plan has it too."""
 
 
@@ -71,7 +71,7 @@ def _model_rows(plan: Plan) -> dict[str, str]:
         "step": tokens + plan.source.describe(settings.batch * settings.accumulate) + ", "
         f"peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}{late}, "
         f"updates by {NAMES[settings.optimizer]}, dropout {settings.dropout:g}",
-        "positions": _untrained_positions(model, settings.context),
+        "positions": "" if settings.init else _untrained_positions(model, settings.context),
         **plan.rows,
     }
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import parse_object
@@ -62,8 +64,7 @@ class Measurement:
                 record[each.name] = int(value) if each.type.startswith("int") else float(value)
         if self.decisions:
             record["decisions"] = self.decisions
-        of_family = {name: each if isinstance(each, Iterable) else [each] for name, each in self.of_family.items()}
-        return record | {name: [float(value) for value in values] for name, values in of_family.items()}
+        return record | {name: [float(value) for value in np.ravel(each)] for name, each in self.of_family.items()}
 
 
 FIELDS = {each.name for each in dataclasses.fields(Measurement)}

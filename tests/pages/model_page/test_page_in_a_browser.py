@@ -237,6 +237,7 @@ def test_a_text_and_its_settings_outlast_a_conversation(page: Browser) -> None:
     click(page, "#as-text")
     assert text_of(page) == written != PROMPT
     assert page.run("document.getElementById('seed').value") == "9"
+    until(page, "location.hash.includes('seed=9')")
     assert texts(page, "#heads [aria-pressed=true]") == ["2.3"]
     click(page, "#undo")
     assert text_of(page) == PROMPT

@@ -5,12 +5,18 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+import models
 from minigrad.data.corpus import Corpus
 from minigrad.data.mixture import Mixture
 from minigrad.data.tokens.token_files import TokenFile, TokenMixture
 from minigrad.data.tokens.tokenized import TokenizedCorpus
-from minigrad.training.planning.description import text_rows
+from minigrad.training.planning import costs
+from minigrad.training.planning.choices import choose_settings
+from minigrad.training.planning.description import _model_rows, text_rows
+from minigrad.training.planning.plan import Plan
+from minigrad.training.settings import TrainConfig
 
 TOK = SimpleNamespace(used=9, vocab_size=9, specials={"<user>": 3, "<eos>": 5}, end_of_text_id=5)
 
@@ -50,3 +56,23 @@ def test_each_of_several_texts_has_a_row():
     assert rows["text 1"] == "80%: letters: 2 documents, 500 tokens to train on, read 1.6 times"
     assert rows["text 2"] == "20%: digits: 1 document, 4,000 tokens to train on, read 0.05 times"
     assert text_rows(text, 9, None)["text 2"].endswith("4,000 tokens to train on")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model": "gpt2", "context": 64}, "trains 64 of the 256 rows of the table of positions"),
+        ({"model": "gpt2"}, ""),
+        ({"model": "gpt2", "context": 64, "init": "runs/a"}, ""),
+        ({"context": 64}, ""),
+    ],
+)
+def test_rows_of_positions_that_no_sequence_reaches_are_mentioned(changes, said):
+    asked = TrainConfig(**{"steps": 5, "warmup": 9} | changes, size="nano")
+    model = models.skeleton(asked.model, "nano", context_length=256)
+    settings = choose_settings(asked, model, costs.Rates(products=1e11, elements=1e9), 1_000_000)
+    corpus = Corpus("a", "letters", ("one", "two"), ("v",))
+    text = TokenizedCorpus(corpus, TOK, *files(5_000, 50), np.ones(9))
+    rows = _model_rows(Plan(settings, model, text, costs.Rates(products=1e11, elements=1e9), "", 0))
+    assert (said in rows["positions"]) if said else not rows["positions"]
+    assert "after 9 steps, which the run does not reach" in rows["step"]

@@ -57,8 +57,10 @@ def test_a_missing_or_unknown_key_is_refused(tmp_path):
 
 
 def test_a_value_of_a_guest_may_be_a_number_or_several(tmp_path):
-    Metrics(tmp_path).append(Measurement(**line(1), of_family={"mine": 0.5, "each": np.array([1, 2])}))
-    assert metrics.read(tmp_path) == [line(1, mine=[0.5], each=[1.0, 2.0])]
+    Metrics(tmp_path).append(
+        Measurement(**line(1), of_family={"mine": 0.5, "own": np.array(2), "each": np.array([1, 2])})
+    )
+    assert metrics.read(tmp_path) == [line(1, mine=[0.5], own=[2.0], each=[1.0, 2.0])]
 
 
 def test_numpy_numbers_are_written_as_numbers(tmp_path):

@@ -61,7 +61,10 @@ class ChatView extends View {
     this.messages = [];
     $("messages").replaceChildren();
     if (this.isTalking) [this.answer, this.kept] = [null, { ids: [...this.reader.ids], prompt: this.prompt }];
-    else this.replace(this.kept.ids, this.kept.prompt);
+    else {
+      this.replace(this.kept.ids, this.kept.prompt);
+      this.keep();
+    }
   }
 
   // Undo is for the text alone.
