@@ -9,7 +9,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 
 import itertools
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -150,7 +150,7 @@ def load(config: GenerateConfig, dtype: str | None = None) -> Loaded:
     import tokenizer
 
     raise_on_interrupt()
-    model = load_model(config.run, config, **{"dtype": dtype} | assignments(config.set))
+    model = load_model(config.run, config, assignments(config.set), dtype)
     tok = tokenizer.load(config.run)
     draft = None
     if config.draft is not None:
@@ -161,13 +161,20 @@ def load(config: GenerateConfig, dtype: str | None = None) -> Loaded:
     return Loaded(model, tok, draft)
 
 
-def load_model(folder: str, config: GenerateConfig, **changes: Any) -> LanguageModel:
-    """Load a model that can generate; raises InputError for another one, or a folder that cannot be used."""
+def load_model(
+    folder: str, config: GenerateConfig, fields: Mapping[str, Any] | None = None, dtype: str | None = None
+) -> LanguageModel:
+    """Load a model that can generate, with other `fields` of its config.
+
+    Raises InputError for a model that cannot generate, a field that is none, or a folder that cannot be used.
+    """
     import models
 
-    if "quantize" in changes:
-        raise InputError(f"--set quantize=... is not a field of the model: give --quantize {changes['quantize']}")
-    model = models.load(folder, quantize=config.quantize, **changes)
+    fields = fields or {}
+    for name in {"folder", "dtype", "quantize"} & fields.keys():  # the other arguments of models.load
+        way = f": give --quantize {fields[name]}" if name == "quantize" else ""
+        raise InputError(f"--set {name}=... is not a field of the model{way}")
+    model = models.load(folder, dtype, quantize=config.quantize, **fields)
     if not model.can_generate:
         raise InputError(f"the model in {folder} cannot continue a text: its layers need the whole text at once")
     model.cache_format = config.cache_format

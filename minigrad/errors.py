@@ -12,7 +12,7 @@ class RunError(RuntimeError):
 
 
 class DivergenceError(RunError):
-    """An update made weights that are not finite."""
+    """Training diverged: a loss, a gradient or weights are not finite."""
 
 
 class ShapeError(InputError):

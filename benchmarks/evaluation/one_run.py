@@ -18,10 +18,12 @@ from minigrad.system import hardware  # isort: skip  (before NumPy)
 
 from benchmarks.evaluation.study import Arm, Job, Study, code_digest
 from minigrad.cli.exits import exit_code
+from minigrad.errors import DivergenceError
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.training.settings import TrainConfig
 
 RESULT, TEST, FAILED = "result.json", "test.json", "failed.json"
+DIVERGED = 3  # the exit code of a run that diverged, which is a result; any other error is none
 
 
 def install(study: Study, arm: Arm) -> None:
@@ -118,9 +120,19 @@ def main() -> int:
     """Run the command line: a study, the folder of the run, and the run as JSON."""
     words = sys.argv[1:]
     study, out, job = Study.read(Path(words[0])), Path(words[1]), Job(**json.loads(words[2]))
-    work = open_test if words[3:] == ["--test"] else make
+    work, diverged = open_test if words[3:] == ["--test"] else make, False
+
+    def noting() -> None:
+        nonlocal diverged
+        try:
+            work(study, job, out)
+        except DivergenceError:
+            diverged = True
+            raise
+
     said, less = "interrupted", "take fewer runs side by side"
-    return exit_code("run", lambda: work(study, job, out), interrupted=said, less_memory=less)
+    code = exit_code("run", noting, interrupted=said, less_memory=less)
+    return DIVERGED if diverged else code
 
 
 def read_result(out: Path) -> dict[str, Any] | None:

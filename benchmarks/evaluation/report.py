@@ -350,6 +350,8 @@ class ReportConfig:
 def make(config: ReportConfig) -> None:
     """Print the report of a study, write it beside its runs, and write the table that is wanted."""
     validate(config)
+    if config.table and (config.pack or config.runs):
+        raise InputError("--table reads results in place of a folder: leave out --pack and --runs")
     study, number = Study.read(Path(config.study)), config.round
     if study.round and number not in range(1, len(study.round) + 1):
         raise InputError(f"{study.path} is a search: give --round, from 1 to {len(study.round)}")

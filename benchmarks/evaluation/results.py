@@ -16,6 +16,7 @@ from benchmarks.evaluation.study import Comparison, Job, Study
 from minigrad.errors import InputError
 from minigrad.evaluate.losses import bits_per_byte
 from minigrad.formats.json_files import read_json
+from minigrad.system.files import replacing
 
 _OF_A_RESULT = {"job", "study", "code", "versions", "settings", "parameters", "tokens", "order", "text", "documents"}
 
@@ -84,7 +85,7 @@ def chosen_rate(study: Study, results: Results, arm: str, corpus: str) -> float 
 
 def write_table(path: Path, results: Results) -> None:
     """Write all results as one compressed file, a line of JSON each, which `read_table` reads."""
-    with gzip.open(path, "wt", encoding="utf-8") as file:
+    with replacing(path) as temporary, gzip.open(temporary, "wt", encoding="utf-8") as file:
         for each in results.finished:
             file.write(json.dumps(each, separators=(",", ":")) + "\n")
         for job, reason in results.failed:

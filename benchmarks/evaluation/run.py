@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -15,15 +16,16 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from minigrad.system import hardware, processors  # isort: skip  (before NumPy)
 
 from benchmarks.evaluation import report
-from benchmarks.evaluation.one_run import FAILED, RESULT, TEST
+from benchmarks.evaluation.one_run import DIVERGED, FAILED, RESULT, TEST
 from benchmarks.evaluation.results import Results, chosen_rate, read
-from benchmarks.evaluation.study import Job, Study, code_digest
+from benchmarks.evaluation.study import Job, Study, code_digest, git
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError, RunError
@@ -131,7 +133,7 @@ class Runner:
             return subprocess.Popen(command, stdout=log, stderr=log)
 
     def wait_for_one(self) -> None:
-        """Wait until a run ends; a run that failed is noted, and one that was refused ends the study."""
+        """Wait until a run ends; one that diverged is noted, and any other error ends the study."""
         while all(process.poll() is None for process in self.running.values()):
             time.sleep(0.1)
         for job, process in list(self.running.items()):
@@ -141,30 +143,31 @@ class Runner:
             place = self.folder / job.place
             if code in _STOPPED:
                 self.stop(_STOPPED[code])
-            elif code < 0:
-                self.stop(143)
-                self.finish_running()
-                raise RunError(f"{job.place} was killed by signal {-code}; the same command continues it")
-            elif code or not (place / RESULT).exists():
+            elif code == DIVERGED:
                 reason = _last_words(place.with_suffix(".log"))
-                if code == 2:
-                    self.stop(143)
-                    self.finish_running()
-                    raise InputError(f"{job.arm!r} (seed {job.seed}) was refused. {reason}")
                 place.mkdir(parents=True, exist_ok=True)
-                write_json(place / FAILED, {"job": dataclasses.asdict(job), "reason": f"exit code {code}: {reason}"})
+                write_json(place / FAILED, {"job": dataclasses.asdict(job), "reason": reason})
                 say(f"failed: {job.place}: {reason}")
+            elif code or not (place / RESULT).exists():
+                self.end(job, code)
 
-    def stop(self, code: int) -> None:
-        """Let all runs save and end."""
-        self.stopped = self.stopped or code
-        for process in self.running.values():
-            process.send_signal(signal.SIGTERM)
-
-    def finish_running(self) -> None:
-        """Wait for the runs that were stopped."""
+    def end(self, job: Job, code: int) -> NoReturn:
+        """Let the other runs save and end, and raise the error of the run that ended with this code."""
+        self.stop(143)
         for process in self.running.values():
             process.wait()
+        if code < 0:
+            raise RunError(f"{job.place} was killed by signal {-code}; the same command continues it")
+        reason = _last_words((self.folder / job.place).with_suffix(".log"))
+        if code == 2:
+            raise InputError(f"{job.arm!r} (seed {job.seed}) was refused. {reason}")
+        raise RunError(f"{job.place} ended with exit code {code}: {reason}; the same command continues it")
+
+    def stop(self, code: int) -> None:
+        """Let all runs save and end. On Windows a signal would kill them, but there Ctrl-C reaches them as well."""
+        self.stopped = self.stopped or code
+        for process in self.running.values() if os.name != "nt" else ():
+            process.send_signal(signal.SIGTERM)
 
     def open_test(self, results: Results) -> None:
         """Judge every model on the test text; raises InputError if runs are missing, or if that was done before."""
@@ -177,13 +180,21 @@ class Runner:
         jobs = [job for each in results.finished if not (job := Job(**each["job"])).tunes]
         if not jobs:
             raise InputError("every run failed, so there is no model to test")
+        if not all(each["test_text"] for each in results.finished):
+            raise InputError("the runs held out no text for a test: a text given by --held-out has none")
         if not (left := [job for job in jobs if not (self.folder / job.place / TEST).exists()]):
             raise InputError(f"the test text was read on {begun['test_opened']}; its figures are in the report")
         write_json(self.folder / BEGUN, {"test_opened": datetime.now(UTC).isoformat(), **begun})
         for job in left:
-            if code := self.process(job, "--test").wait():
-                reason = _last_words((self.folder / job.place).with_suffix(".log"))
-                raise RunError(f"the test of {job.place} ended with exit code {code}: {reason}")
+            self.running[job] = self.process(job, "--test")
+            code = self.running[job].wait()
+            del self.running[job]
+            if code in _STOPPED:
+                self.stop(_STOPPED[code])
+            elif code:
+                self.end(job, code)
+            if self.stopped:
+                break
 
 
 def made(folder: Path) -> Path:
@@ -202,9 +213,7 @@ def _last_words(log: Path) -> str:
 
 
 def _commit() -> str:
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    root = Path(__file__).parent
-    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+    return git(Path(__file__).parent, "rev-parse", "--short", "HEAD") or "unknown"
 
 
 def make(config: RunnerConfig) -> None:
@@ -227,6 +236,9 @@ def make(config: RunnerConfig) -> None:
             sys.exit(runner.stopped)
         if config.open_test:
             runner.open_test(results)
+            if runner.stopped:
+                say("stopped while the test text was read; the same command continues")
+                sys.exit(runner.stopped)
     say(report.write(study, read(study, folder), folder))
 
 

@@ -21,13 +21,14 @@ from minigrad.errors import InputError
 from minigrad.formats.typed import read_dataclass
 from minigrad.options import unknown
 from minigrad.training.settings import TrainConfig
+from models.pretrained import find_runs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TUNED_FROM = 1_000
 """The first seed of the runs that choose a learning rate; the runs that are compared have other seeds."""
 
 _SEEDS_OF_A_ROUND = 100
-_OWN = ("data", "out", "resume", "seed", "steps", "tokens", "minutes", "threads", "test", "plan")
+_OWN = ("data", "out", "resume", "seed", "steps", "tokens", "minutes", "threads", "test", "plan", "sample_every")
 _OWN_ENTRIES = {"seed": "seeds", "data": "corpora", "minutes": "seconds", "steps": "tokens", "tokens": "tokens"}
 
 
@@ -139,7 +140,9 @@ class Study:
         if self.control not in names:
             raise unknown("control", self.control, names)
         for name in {_slug(each) for each in names}:
-            if sum(_slug(each) == name for each in names) > 1:
+            if not name.strip("."):
+                raise InputError("the name of an arm needs a letter or a digit, for its folder")
+            if sum(_slug(each).casefold() == name.casefold() for each in names) > 1:
                 raise InputError(f"two arms are called {name!r}; each needs a name of its own")
         if not (self.tokens or self.seconds or self.round) or not self.corpora or not self.judged:
             raise InputError("a study needs the lengths of its runs (tokens or seconds), corpora and judged lengths")
@@ -154,14 +157,23 @@ class Study:
                 raise InputError(f"round {number} needs either tokens or seconds, above 0, and at least 2 seeds")
             if not each.keep and number < len(self.round):
                 raise InputError(f"round {number} needs keep: how many arms the next round has beside the control")
-        if self.margin <= 0 or self.seeds < 2 or self.first_seed < 0:
-            raise InputError("a study needs a margin above 0, at least 2 seeds, and no seed below 0")
+        least = min([self.first_seed, *(each.seeds for each in self.arm)])
+        if self.margin <= 0 or self.seeds < 2 or least < 0 or min([1, *self.judged, *self.tokens, *self.seconds]) < 1:
+            raise InputError(
+                "a study needs a margin above 0, at least 2 seeds, no seed below 0, and lengths of at least 1"
+            )
+        if (tuning := self.tuning) and (min(tuning.tokens, tuning.seeds) < 1 or not (tuning.rates or self._all_rated)):
+            raise InputError("tuning needs rates, tokens and at least 1 seed")
         for each in self.arm:
             self.config(each)
             if each.model and not _MODEL.fullmatch(each.model):
                 raise InputError(f"the model of {each.name!r} is {each.model!r}; expected FILE.py:CLASS")
             if each.model and not self.file_of(each).is_file():
                 raise InputError(f"the model of {each.name!r} is in {self.file_of(each)}, which does not exist")
+
+    @property
+    def _all_rated(self) -> bool:
+        return all(arm.rates for arm in self.arm)
 
     def in_round(self, number: int, names: Collection[str]) -> Study:
         """Return the study of one round, of the arms of these names; its seeds are those of no other round."""
@@ -174,6 +186,8 @@ class Study:
     def config(self, arm: Arm) -> TrainConfig:
         """Return the settings of an arm without those of a single run."""
         config, given = self._read_flags(arm)
+        if config.adapter_rank:
+            raise InputError(f"the flags of {arm.name!r} have --adapter-rank, and adapters cannot be judged here")
         if own := given & {*_OWN, *(["lr"] if self.tuning else [])}:
             entry = _OWN_ENTRIES.get(name := min(own))
             better = f"give {entry}" if entry else "leave it out"
@@ -181,8 +195,9 @@ class Study:
         return config
 
     def given(self, arm: Arm) -> dict[str, Any]:
-        """Return the settings that the flags of an arm name, with their values."""
+        """Return the settings that the flags of an arm name, with their values as a run records them."""
         config, given = self._read_flags(arm)
+        config = find_runs(config)
         return {name: getattr(config, name) for name in sorted(given)}
 
     def _read_flags(self, arm: Arm) -> tuple[TrainConfig, set[str]]:
@@ -228,19 +243,24 @@ class Study:
         return len(self.tuning_jobs()) + len(self.comparisons()) * each
 
     def digest(self) -> str:
-        """Return a hash of the file."""
-        return hashlib.blake2b(self.path.read_bytes(), digest_size=8).hexdigest()
+        """Return a hash of the file, whatever ends its lines."""
+        content = self.path.read_bytes().replace(b"\r\n", b"\n")  # git may write such ends on Windows
+        return hashlib.blake2b(content, digest_size=8).hexdigest()
 
     def commit(self) -> str:
         """Return the commit that holds the study as it is, or why there is none."""
+        folder, name = self.path.parent, self.path.name
+        found = git(folder, "log", "-1", "--format=%h %cI", "--", name)
+        return "not committed" if not found or git(folder, "status", "--porcelain", "--", name) else found
 
-        def git(*words: str) -> str:
-            return subprocess.run(
-                ["git", *words, "--", self.path.name], cwd=self.path.parent, capture_output=True, text=True, check=False
-            ).stdout.strip()
 
-        found = git("log", "-1", "--format=%h %cI")
-        return "not committed" if not found or git("status", "--porcelain") else found
+def git(folder: Path, *words: str) -> str:
+    """Return what git prints in a folder; nothing where there is no git, or no repository."""
+    try:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip()
 
 
 _MODEL = re.compile(r"[^:]+\.py:[A-Za-z_]\w*")

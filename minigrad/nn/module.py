@@ -151,8 +151,8 @@ class Module:
         vectors, each kind contiguous for the optimizer; frozen parameters come last, without gradients. `draw=False`
         leaves zeros, for weights that will be loaded. Raises InputError unless the dtype is float32 or float64.
         """
-        if np.dtype(dtype) not in (np.float32, np.float64):
-            raise InputError(f"a model's parameters are float32 or float64, not {np.dtype(dtype)}")
+        if (name := getattr(dtype, "__name__", str(dtype))) not in ("float32", "float64"):
+            raise InputError(f"a model's parameters are float32 or float64, not {name}")
         parameters = [parameter for parameter in self.parameters() if parameter.is_placed]
         trained = sum(math.prod(parameter.shape) for parameter in parameters if parameter.requires_grad)
         data = np.zeros(sum(math.prod(parameter.shape) for parameter in parameters), dtype)

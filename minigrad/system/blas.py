@@ -85,7 +85,8 @@ def _accelerate_setter() -> Callable[[ctypes.c_int], object] | None:
 def _loaded_openblas() -> list[ctypes.CDLL]:
     if _MAPS.exists():
         # address, permissions, offset, device, inode, and then the path, which may hold spaces
-        lines = [line.split(maxsplit=5) for line in _MAPS.read_text(encoding="utf-8").splitlines()]
+        maps = _MAPS.read_text(encoding="utf-8", errors="surrogateescape")
+        lines = [line.split(maxsplit=5) for line in maps.splitlines()]
         found = sorted({Path(fields[5]) for fields in lines if len(fields) == 6 and "openblas" in fields[5]})
     else:
         home = Path(sys.modules["numpy"].__file__ or "").parent

@@ -7,7 +7,9 @@ the old file or the new one. Without the fsync, the new name could belong to an 
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
+import platform
 import stat
 import sys
 import threading
@@ -26,12 +28,14 @@ _WAITS = (0.01, 0.1, 0.4, 1.0)  # seconds between tries to rename a file that an
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write; when the block ends without an error, it becomes `path`.
 
-    Its name holds the process and the thread. Files of processes that have ended are removed, and one of our own name,
-    which may be a link to a file elsewhere. Raises OSError if the disk is full or read-only; `path` is then unchanged.
+    Its name holds the machine, the process and the thread. Files of processes that have ended here are removed, and one
+    of our own name, which may be a link to a file elsewhere. Raises OSError if the disk is full or read-only; `path` is
+    then unchanged.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.tmp")
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*-*.tmp"):
-        process, _, thread = leftover.name.split(".")[-2].partition("-")
+    machine = mark_of_machine()
+    temporary = path.with_name(f".{path.name}.{machine}-{os.getpid()}-{threading.get_native_id()}.tmp")
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{machine}-*-*.tmp"):
+        process, _, thread = leftover.name.split(".")[-2].removeprefix(f"{machine}-").partition("-")
         is_ours = process.isdecimal() and thread.isdecimal()
         if leftover == temporary or (is_ours and not _is_running(process)):
             with suppress(PermissionError):  # on Windows, a file that another process has open
@@ -44,6 +48,11 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def mark_of_machine() -> str:
+    """Return a hash of the name of this machine: several may share a folder, and number their processes alike."""
+    return hashlib.blake2b(platform.node().encode(), digest_size=4).hexdigest()
 
 
 def _is_running(number: str) -> bool:

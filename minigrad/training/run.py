@@ -16,7 +16,7 @@ from minigrad.data.tokens.source import Spans
 from minigrad.data.tokens.token_files import TokenFile
 from minigrad.distributed.pipeline import Pipeline
 from minigrad.distributed.world import check_equal
-from minigrad.errors import RunError
+from minigrad.errors import DivergenceError
 from minigrad.evaluate.losses import BATCH_TOKENS, Score
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import Optimizer
@@ -253,10 +253,10 @@ class Run:
             last = self.describe_last_checkpoint()
             check_equal(self.world, f"weights after step {self.step:,}", digest.hexdigest(), last)
 
-    def divergence(self, what: str, *, is_over: bool = False) -> RunError:
+    def divergence(self, what: str, *, is_over: bool = False) -> DivergenceError:
         """Return the error of a run that diverged in the step it takes, or in the last one if that `is_over`."""
         step = self.step if is_over else self.step + 1
-        return RunError(
+        return DivergenceError(
             f"training diverged at step {step}: {what}. This step was not kept; "
             f"{self.describe_last_checkpoint()}. A smaller --lr or a longer --warmup usually helps."
         )

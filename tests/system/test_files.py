@@ -18,7 +18,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
 from minigrad.system import files
-from minigrad.system.files import check_new_file, replacing, write_text
+from minigrad.system.files import check_new_file, mark_of_machine, replacing, write_text
 
 DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
 
@@ -69,8 +69,9 @@ def test_a_folder_that_is_not_there_is_a_run_error(tmp_path):
 def test_what_a_killed_writer_left_behind_is_removed(tmp_path):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    others = [".file.backup.tmp", f".file.{ended.pid}.tmp", ".file.my-copy.tmp", f".other.{ended.pid}-7.tmp"]
-    for name in (f".file.{ended.pid}-7.tmp", f".file.{10**30}-7.tmp", *others):
+    own, far = f".file.{mark_of_machine()}", ".file.0123abcd"  # of a machine that shares the folder
+    others = [".file.backup.tmp", f"{own}-{ended.pid}.tmp", ".file.my-own-copy.tmp", f"{far}-{ended.pid}-7.tmp"]
+    for name in (f"{own}-{ended.pid}-7.tmp", f"{own}-{10**30}-7.tmp", *others):
         (tmp_path / name).write_text("half", encoding="utf-8")
     write_text(tmp_path / "file", "whole")
     assert names(tmp_path) == sorted([*others, "file"])
@@ -78,9 +79,10 @@ def test_what_a_killed_writer_left_behind_is_removed(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows cannot tell, but lets nobody remove open files")
 def test_what_another_process_is_writing_stays(tmp_path):
-    (tmp_path / f".file.{os.getppid()}-7.tmp").write_text("half", encoding="utf-8")
+    theirs = f".file.{mark_of_machine()}-{os.getppid()}-7.tmp"
+    (tmp_path / theirs).write_text("half", encoding="utf-8")
     write_text(tmp_path / "file", "whole")
-    assert names(tmp_path) == [f".file.{os.getppid()}-7.tmp", "file"]
+    assert names(tmp_path) == [theirs, "file"]
 
 
 def test_an_error_of_the_writer_leaves_the_file_as_it_was(tmp_path):
@@ -136,7 +138,7 @@ def test_nothing_is_written_through_a_link(tmp_path):
     victim, folder = tmp_path / "victim", tmp_path / "run"
     victim.write_text("of somebody", encoding="utf-8")
     folder.mkdir()
-    for name in ("file", f".file.{os.getpid()}-{threading.get_native_id()}.tmp"):
+    for name in ("file", f".file.{mark_of_machine()}-{os.getpid()}-{threading.get_native_id()}.tmp"):
         (folder / name).symlink_to(victim)
     write_text(folder / "file", "ours")
     assert victim.read_text(encoding="utf-8") == "of somebody"

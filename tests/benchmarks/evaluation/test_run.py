@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from benchmarks.evaluation.one_run import RESULT, make, read_result
 from benchmarks.evaluation.results import Results, chosen_rate, read
 from benchmarks.evaluation.run import Runner
 from benchmarks.evaluation.study import ROOT, Job, Study
-from minigrad.errors import InputError
+from minigrad.errors import InputError, RunError
 from tests.benchmarks.evaluation import synthetic
 from tests.killed_runs import Killed, kill, stop
 from tests.small_runs import quick_runs, write_text
@@ -107,6 +108,42 @@ def test_a_run_is_a_process_that_leaves_its_result(tmp_path: Path) -> None:
     assert not runner.running
     (found,) = read(study, tmp_path).finished
     assert found["job"] == vars(job)
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "said"),
+    [
+        (run.DIVERGED, None, ""),
+        (1, RunError, "ended with exit code 1: no network; the same command continues it"),
+        (2, InputError, "'plain' (seed 0) was refused. no network"),
+        (-9, RunError, "was killed by signal 9; the same command continues it"),
+    ],
+)
+def test_a_run_that_diverged_is_a_result_and_any_other_error_ends_the_study(
+    tmp_path: Path, code: int, error: type[Exception] | None, said: str
+) -> None:
+    study, runner = toy(tmp_path), Runner(toy(tmp_path), tmp_path, 1)
+    job = runner.next_job(Results([], []))
+    assert job is not None
+    log = (tmp_path / job.place).with_suffix(".log")
+    log.parent.mkdir(parents=True)
+    log.write_text("no network\n", encoding="utf-8")
+    runner.running[job] = Mock(poll=lambda: code)
+    if error is None:
+        runner.wait_for_one()
+        assert read(study, tmp_path).failed == [(job, "no network")]
+        return
+    with pytest.raises(error, match=re.escape(said)):
+        runner.wait_for_one()
+    assert not read(study, tmp_path).failed
+
+
+def test_a_run_says_by_its_exit_code_that_it_diverged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = toy(tmp_path)
+    job = json.dumps(vars(Job("plain", 0, study.corpora[0], "tokens", 480, 1e20)))
+    monkeypatch.setattr(sys, "argv", ["one_run.py", str(study.path), str(tmp_path / "run"), job])
+    with quick_runs():
+        assert one_run.main() == run.DIVERGED
 
 
 def test_other_code_or_another_study_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

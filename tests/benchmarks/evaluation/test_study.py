@@ -36,8 +36,16 @@ def written(folder: Path, text: str) -> Path:
         (HEAD + '[[arm]]\nname = "a"\nmodel = "none.py:A"\n', "none.py, which does not exist"),
         (HEAD + '[[arm]]\nname = "a"\nmodel = "none"\n', "expected FILE.py:CLASS"),
         (HEAD.replace("tokens = [100]\n", "") + ARMS, "needs the lengths of its runs"),
-        (HEAD.replace("0.01", "0") + ARMS, "needs a margin above 0, at least 2 seeds, and no seed below 0"),
+        (HEAD.replace("0.01", "0") + ARMS, "needs a margin above 0, at least 2 seeds, no seed below 0"),
         (HEAD + "first_seed = -1\n" + ARMS, "no seed below 0"),
+        (HEAD + ARMS.replace("seeds = 3", "seeds = -3"), "no seed below 0"),
+        (HEAD + "judged = [0]\n" + ARMS, "lengths of at least 1"),
+        (HEAD + '[[arm]]\nname = "a"\n[[arm]]\nname = "A"\n', "two arms are called"),
+        (HEAD + '[[arm]]\nname = "a"\n[[arm]]\nname = ".."\n', "needs a letter or a digit, for its folder"),
+        (HEAD + '[[arm]]\nname = "a"\nflags = "--sample-every 5"\n', "have --sample_every, which the study itself"),
+        (HEAD + '[[arm]]\nname = "a"\nflags = "--init x --adapter-rank 2"\n', "adapters cannot be judged here"),
+        (HEAD + ARMS + "[tuning]\nrates = [0.1]\ntokens = 100\nseeds = 0\n", "tuning needs rates, tokens and at le"),
+        (HEAD + ARMS + "[tuning]\nrates = []\ntokens = 100\n", "tuning needs rates, tokens and at least 1 seed"),
         (HEAD.replace('"a"', "3") + ARMS, "control takes text, not 3"),
         ('question = "?"\n' + ARMS, "control is missing"),
         (HEAD + ARMS.replace('name = "b"', 'name = "b"\ntuning = 1'), "tuning is unknown"),
@@ -117,3 +125,19 @@ def test_the_arms_of_a_study_have_as_many_parameters_as_its_control(
     assert study.hours > 0
     few = {arm.name for arm in study.arm if 0 < arm.seeds < 3 and not arm.leaks}  # a leaky arm gets no verdict
     assert few <= TWO_SEEDS.get(path.stem, set())
+
+
+def test_a_study_has_one_hash_whatever_ends_its_lines_and_needs_no_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, HEAD + ARMS)
+    known = Study.read(path).digest()
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert Study.read(path).digest() == known
+    monkeypatch.setenv("PATH", "")
+    assert Study.read(path).commit() == "not committed"
+
+
+def test_a_shipped_model_is_compared_with_the_folder_that_a_run_records(tmp_path: Path) -> None:
+    study = Study.read(written(tmp_path, HEAD + '[[arm]]\nname = "a"\nflags = "--init vidya-v2-nano"\n'))
+    assert Path(study.given(study.arm[0])["init"]).resolve() == ROOT / "models/pretrained/vidya-v2-nano"
