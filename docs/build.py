@@ -46,8 +46,12 @@ def main(arguments: list[str] | None = None) -> int:
     out = options.out or DOCS.parent / "build" / ("notebooks" if options.notebooks else "docs")
     sys.path.insert(0, str(DOCS.parent))
     if options.pictures is not None:
-        from docs.extensions.pictures import write_pictures
+        from docs.extensions.pictures import pictures, write_pictures
 
+        known = {picture.chapter.stem for picture in pictures()}
+        if unknown := sorted(set(options.pictures) - known):
+            print(f"{unknown[0]} is no chapter with a picture; there are {', '.join(sorted(known))}", file=sys.stderr)
+            return 2
         for path in write_pictures(*options.pictures):
             print(f"{path}: {path.stat().st_size:,} bytes")
         return 0

@@ -35,7 +35,7 @@ from minigrad.pages.model_page.export import export
 from minigrad.training.folder.record import Record
 from models import names
 
-FORMATS = (None, "float16", "int8")  # of the weights in a page
+FORMATS = (None, "float16", "bfloat16", "int8", "int4")  # of the weights in a page
 
 CLOSE = 1e-9  # differences of logits in float64, relative to the largest
 LONG = 256  # tokens of the sequences by which families are told apart, and in which a leak is sought

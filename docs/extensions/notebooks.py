@@ -37,13 +37,21 @@ def notebook_of(chapter: Path, folder: Path) -> Any:
     text = DIRECTIVE.sub(lambda found: plain(*found.groups()), as_page(chapter.read_text("utf-8")))
     text = re.sub(r"{[a-z]+}`([^`<]+?)(?: <[^`>]+>)?`", r"*\1*", text)  # a word of the glossary
     text = re.sub(r"\]\((\w+)\.md", r"](\1.ipynb", text)
-    text = re.sub(r"\]\((\.\./[^)]+)\)", lambda found: f"]({os.path.relpath(COURSE / found[1], folder)})", text)
+    text = re.sub(r"\]\((\.\./[^)]+)\)", lambda found: f"]({path_from(folder, COURSE / found[1])})", text)
     notebook = read_myst_markdown_notebook(text)
     places = [str(place) for place in (COURSE, ROOT, ROOT / "docs" / "extensions")]
     move = f"os.chdir({places[0]!r})  # where the files of the course are"
     begin = f"import os\nimport sys\n\n{move}\nsys.path[:0] = {places}"
     notebook.cells.insert(0, nbformat.v4.new_code_cell(begin))
     return notebook
+
+
+def path_from(folder: Path, target: Path) -> str:
+    """Return the path of a file as a link in a folder needs it; the absolute one if it is on another drive."""
+    try:
+        return Path(os.path.relpath(target, folder)).as_posix()
+    except ValueError:  # on Windows
+        return target.resolve().as_posix()
 
 
 def plain(directive: str, argument: str, content: str) -> str:

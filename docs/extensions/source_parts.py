@@ -184,9 +184,11 @@ def escaped(text: str) -> str:
 
     >>> print(escaped("x**2 of `a*b` and $a*b$ with --seed"))
     x\*\*2 of `a*b` and $a*b$ with `--seed`
+    >>> print(escaped("files in __pycache__"))
+    files in \_\_pycache\_\_
     """
     pieces = re.split(r"(``.+?``|`[^`]+`|\$[^$]+\$)", text, flags=re.DOTALL)
     for place in range(0, len(pieces), 2):
-        words = re.sub(r"[*<]", r"\\\g<0>", pieces[place])
+        words = re.sub(r"[*<]|_(?=_)|(?<=_)_", r"\\\g<0>", pieces[place])
         pieces[place] = re.sub(r"(?<![\w-])--[a-z][a-z-]*", r"`\g<0>`", words)
     return "".join(pieces)

@@ -164,7 +164,9 @@ class Speed:
     def __init__(self) -> None:
         self.started = self.first = self.newest = time.perf_counter()
         self.count = self.firsts = self.texts = self.drafted = 0
-        self.contexts, self._contexts = list[str](), dict[tuple[int, int], int]()
+        self.contexts = list[str]()  # of the first text
+        self._watched: tuple[int, int] | None = None
+        self._context = 0
 
     def note(self, token: Token) -> None:
         """Count a token that has just arrived."""
@@ -174,9 +176,10 @@ class Speed:
         self.count, self.texts = self.count + 1, self.texts + bool(token.ended)
         self.drafted += token.drafted
         text, context = (token.prompt, token.sample), token.context or 0
-        if context and context != self._contexts.get(text):
+        self._watched = self._watched or text
+        if text == self._watched and context not in (0, self._context):
             self.contexts.append(f"{context:,} from token {token.position:,} on")
-        self._contexts[text] = context
+            self._context = context
 
     def summary(self) -> str:
         """Return the measured speed as a sentence, or "" where each text has one token."""
@@ -185,6 +188,7 @@ class Speed:
         rate = (self.count - self.firsts) / (self.newest - self.first)
         texts = f"{self.texts:,} texts, " if self.texts > 1 else ""
         drafted = f"; {self.drafted / self.count:.0%} of them proposed by the draft" if self.drafted else ""
-        drafted += f"; context: {', '.join(self.contexts)}" if self.contexts else ""
+        which = "context of the first" if self.texts > 1 else "context"
+        drafted += f"; {which}: {', '.join(self.contexts)}" if self.contexts else ""
         wait = self.first - self.started
         return f"{texts}{self.count:,} tokens, {rate:,.0f} tokens/s, after {wait:.2f} s for the first{drafted}"

@@ -50,7 +50,8 @@ def line_chart(
     low = min(low, 0.0) if len(series) == 1 else low
     margin = (0.05 if len(series) > 1 else 0.125) * (high - low) or 0.5 * abs(high) or 0.5
     steps = [step for each in series for step in each.steps] or [0]
-    x = _Axis(0.0, float(max(*steps, 1)), _LEFT, _WIDTH - _RIGHT)
+    begin = 0.0 if over == "step" else float(min(steps))
+    x = _Axis(begin, max(*map(float, steps), begin + 1), _LEFT, _WIDTH - _RIGHT)
     low, high = low - margin if len(series) > 1 or low < 0 else low, high + margin
     has_legend = legend and len(series) > 1
     high = _top(series, [value for _, value in references], x, low, high) if has_legend else high

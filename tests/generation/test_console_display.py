@@ -83,11 +83,11 @@ def test_the_changes_of_an_adaptive_context_are_listed():
     assert speed.summary().endswith("; context: 256 from token 0 on, 204 from token 2 on, 306 from token 4 on")
 
 
-def test_texts_that_are_written_together_have_a_context_each():
+def test_of_texts_that_are_written_together_the_context_of_the_first_is_listed():
     speed = Speed()
     for position in range(3):
         for sample, context in enumerate((256, 128)):
-            made = token(sample, position, "a")
+            made = token(sample, position, "a", "end" if position == 2 else "")
             made.context = context
             speed.note(made)
-    assert speed.summary().endswith("; context: 256 from token 0 on, 128 from token 0 on")
+    assert speed.summary().endswith("; context of the first: 256 from token 0 on")

@@ -7,6 +7,7 @@ and induction heads", arXiv 2209.11895, where the pattern is called prefix match
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -31,8 +32,8 @@ _WIDTH, _LEFT, _TOP, _ROW, _BAR = 460, 58, 42, 24, 16  # as wide as the charts, 
 def head_atlas(model: LanguageModel, seed: int = 0) -> dict[int, Array]:
     """Return for each layer, by its number from 0, the share of attention that each head gives to each of `PLACES`.
 
-    A share is the mean over the tokens of the second reading. Layers that join tokens are left out, and all layers if
-    the context is too short for three tokens twice.
+    A share is the mean over the tokens of the second reading. Layers that join tokens or mix several kinds of attention
+    are left out, and all layers if the context is too short for three tokens twice.
     Shapes: (H, 4).
     """
     half = min(MOST_TOKENS, model.config.context_length // 2, model.config.vocab_size)
@@ -42,8 +43,11 @@ def head_atlas(model: LanguageModel, seed: int = 0) -> dict[int, Array]:
     tokens = np.tile(once, 2).tolist()
     second = np.arange(half, 2 * half)  # the places of the second reading
     places = (second - half + 1, second - 1, second, np.zeros_like(second))
-    atlas = {}
-    for operation in trace(model, tokens, ATTENTIONS).operations:
+    atlas, operations = {}, trace(model, tokens, ATTENTIONS).operations
+    in_layer = Counter(operation.layer for operation in operations)
+    for operation in operations:
+        if in_layer[operation.layer] > 1:
+            continue
         weights = attention_weights(operation)  # (rows, H, keys)
         rows, _, keys = weights.shape
         joins_tokens = rows < len(tokens) or keys < len(tokens)

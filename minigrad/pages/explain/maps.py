@@ -10,6 +10,7 @@ import base64
 import math
 import struct
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -41,10 +42,16 @@ def attention_maps(operations: Sequence[Operation], length: int) -> tuple[str, i
     """Return the maps of all layers of a model that read `length` tokens, and how many of the newest they show."""
     chosen = [operation for operation in operations if operation.name in ATTENTIONS]
     side = largest_side(sum(operation.arrays[0].shape[1] + 1 for operation in chosen))
-    return "".join(_layer(operation, length, side) for operation in chosen), min(side, length)
+    in_layer, seen, maps = Counter(operation.layer for operation in chosen), Counter[int | None](), []
+    for operation in chosen:
+        seen[operation.layer] += 1
+        several = in_layer[operation.layer] > 1
+        which = f", attention {seen[operation.layer]} of {in_layer[operation.layer]}" if several else ""
+        maps.append(_layer(operation, length, side, which))
+    return "".join(maps), min(side, length)
 
 
-def _layer(operation: Operation, length: int, side: int) -> str:
+def _layer(operation: Operation, length: int, side: int, which: str) -> str:
     weights = attention_weights(operation)
     rows, heads, keys = weights.shape
     layer = operation.layer + 1
@@ -65,7 +72,7 @@ def _layer(operation: Operation, length: int, side: int) -> str:
         spoken = f"layer {layer}, head {head + 1}: {habit}"
         figures.append(_figure(weights[:, head], side, spoken, f"<b>head {head + 1}</b> {habit}"))
     words = f"<p>{' '.join(notes)}</p>" if notes else ""
-    return f"<h3>Layer {layer}</h3>{words}<div class=maps>{''.join(figures)}</div>"
+    return f"<h3>Layer {layer}{which}</h3>{words}<div class=maps>{''.join(figures)}</div>"
 
 
 def _habit(weights: Array) -> str:

@@ -137,11 +137,12 @@ def _summary(reading: Reading) -> str:
     if not known:
         return ""
     which = "the model wrote" if written else "it was given"
+    which = f"shown that {which}" if reading.first else f"that {which}"
     surprise = sum(min(each.surprise, 99.0) for each in known) / len(known)
     entropy = sum(each.entropy for each in known) / len(known)
     first = sum(each.rank == 1 for each in known) / len(known)
     return (
-        f"<p>Over the tokens that {which}: surprise {surprise:.1f} bits and entropy {entropy:.1f} bits on average; "
+        f"<p>Over the tokens {which}: surprise {surprise:.1f} bits and entropy {entropy:.1f} bits on average; "
         f"{prediction.percent(first)} of the tokens were the most likely ones.</p>"
     )
 

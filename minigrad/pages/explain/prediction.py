@@ -74,14 +74,15 @@ def choices(places: Sequence[tuple[int, int, Prediction]], names: TokenNames) ->
     items = []
     for position, token, found in places:
         others = "".join(_chance(each, chance, each == token, names) for each, chance in found.likely)
-        head = f"<b>{names.alone(token)}</b> {percent(found.probability)}, rank {found.rank:,}; "
+        head = f"<b><bdi>{names.alone(token)}</bdi></b> {percent(found.probability)}, rank {found.rank:,}; "
         head += f"entropy {found.entropy:.1f} bits"
         items.append(f"<li><span class=place>{position}</span><div>{head}<div class=chances>{others}</div></div>")
     return f"<ol class=choices>{''.join(items)}</ol>"
 
 
 def _chance(token: int, chance: float, is_chosen: bool, names: TokenNames) -> str:
-    text = f"<b>{names.alone(token)} ✓</b>" if is_chosen else names.alone(token)
+    name = f"<bdi>{names.alone(token)}</bdi>"  # a name from right to left does not turn the numbers after it
+    text = f"<b>{name} ✓</b>" if is_chosen else name
     return f'<span style="--p:{chance:.3f}">{text} {percent(chance)}</span>'
 
 
@@ -101,7 +102,8 @@ def percent(share: float) -> str:
 
 STYLE = """
 .ribbon { line-height: 1; margin: .5rem 0 1.5rem; }
-.ribbon span { display: inline-block; white-space: pre; padding: .3rem .1rem .35rem; margin-bottom: .35rem;
+.ribbon span { display: inline-block; white-space: pre-wrap; overflow-wrap: anywhere;
+  padding: .3rem .1rem .35rem; margin-bottom: .35rem;
   min-width: 1ch; vertical-align: top; border-left: 1px solid var(--line); font-size: 1.05rem;
   background: linear-gradient(var(--ink) 0 0) left bottom / calc(100% * var(--e, 0)) 3px no-repeat,
     linear-gradient(var(--line) 0 0) left bottom / 100% 3px no-repeat,
@@ -111,8 +113,10 @@ STYLE = """
 .choices { list-style: none; padding: 0; margin: 0; }
 .choices li { display: flex; gap: .5rem; padding: .3rem 0; border-bottom: 1px solid var(--line); font-size: .875rem; }
 .place { flex: 0 0 2.2rem; text-align: right; color: var(--soft); }
-.choices b { white-space: pre; }
+.choices li > div { min-width: 0; }
+.choices b { white-space: pre-wrap; overflow-wrap: anywhere; }
 .chances { display: flex; flex-wrap: wrap; gap: .2rem .3rem; margin-top: .15rem; }
-.chances span { padding: 0 .35rem; border: 1px solid var(--line); border-radius: .25rem; white-space: pre;
+.chances span { padding: 0 .35rem; border: 1px solid var(--line); border-radius: .25rem;
+  white-space: pre-wrap; overflow-wrap: anywhere;
   background: linear-gradient(rgb(47 128 205 / .3) 0 0) left / calc(100% * var(--p)) 100% no-repeat; }
 """

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from docs import build
+from docs.extensions import notebooks
+from docs.extensions.notebooks import path_from
 
 pytestmark = [pytest.mark.docs, pytest.mark.filterwarnings("default")]
 
@@ -46,3 +48,13 @@ def test_the_cells_of_a_notebook_run(folder: Path) -> None:
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert outputs
     assert not [output for output in outputs if output.output_type == "error"]
+
+
+def test_a_link_is_written_as_markdown_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert path_from(tmp_path / "here", tmp_path / "docs" / "index.md") == "../docs/index.md"
+
+    def on_another_drive(target: Path, folder: Path) -> str:
+        raise ValueError
+
+    monkeypatch.setattr(notebooks.os.path, "relpath", on_another_drive)
+    assert path_from(tmp_path, tmp_path / "index.md") == (tmp_path / "index.md").as_posix()

@@ -29,8 +29,9 @@ def test_the_shares_are_those_of_the_weights(small):
     assert list(found) == list(range(6))
 
 
-def test_layers_that_join_tokens_are_left_out(small):
+def test_layers_that_join_tokens_or_mix_kinds_of_attention_are_left_out(small):
     assert 0 < len(atlas.head_atlas(small("wiola", atm="first"))) < 6
+    assert atlas.head_atlas(small("vsla", patterns="learned")) == {}
 
 
 def test_a_context_that_is_too_short_has_no_atlas():

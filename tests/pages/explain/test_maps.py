@@ -74,3 +74,10 @@ def test_the_legend_names_its_weights():
 @pytest.mark.parametrize("num_maps", [1, 18, 300, 5000])
 def test_all_maps_together_stay_small(num_maps):
     assert num_maps * maps.largest_side(num_maps) ** 2 <= maps.MOST_PIXELS
+
+
+def test_several_attentions_of_a_layer_are_numbered(small, text):
+    page, _ = drawn(small("vsla", patterns="learned", num_layers=1), text)
+    headings = re.findall(r"<h3>(.*?)</h3>", page)
+    assert headings == [f"Layer 1, attention {n + 1} of {len(headings)}" for n in range(len(headings))]
+    assert len(headings) > 1

@@ -243,6 +243,34 @@ def test_a_text_and_its_settings_outlast_a_conversation(page: Browser) -> None:
     assert text_of(page) == PROMPT
 
 
+def test_a_text_that_becomes_short_again_is_read_whole(page: Browser) -> None:
+    page.run(f"view.edit({'0123456789' * 15!r})")
+    idle(page)
+    assert page.run("view.reader.start") > 0  # the text is longer than the context
+    place = page.run("view.reader.start") + 2
+    page.run(f"view.change(view.reader.ids.slice(0, {place}))")
+    idle(page)
+    assert page.run("[view.reader.start, view.reader.machine.length]") == [0, place]
+
+
+def test_a_link_during_a_conversation_shows_its_text_afterwards(page: Browser) -> None:
+    click(page, "#as-chat")
+    page.run("document.getElementById('message').value = 'to be?'")
+    page.run("document.getElementById('ask').requestSubmit()")
+    idle(page)
+    answered = texts(page, "#messages .assistant")
+    page.run("location.hash = '#text=or&seed=5'")
+    until(page, "document.getElementById('seed').value === '5'")
+    assert texts(page, "#messages .assistant") == answered
+    ends = page.run("[...view.ends]")
+    before = page.run("view.reader.ids.length")
+    page.run(f"view.take({ends[0]})")
+    idle(page)
+    assert page.run("view.reader.ids.length") == before + 1  # nothing follows the end of an answer
+    click(page, "#as-text")
+    assert text_of(page) == "or"
+
+
 def test_a_new_text_ends_the_old_one_and_its_link(page: Browser) -> None:
     page.run("document.getElementById('write').click(); document.getElementById('new').click()")
     idle(page)

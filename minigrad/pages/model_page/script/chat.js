@@ -46,7 +46,7 @@ class ChatView extends View {
 
   take(id) {
     super.take(id);
-    if (this.isTalking) this.write();
+    if (this.isTalking && !this.ends.has(id)) this.write();
   }
 
   get isTalking() {
@@ -65,6 +65,13 @@ class ChatView extends View {
       this.replace(this.kept.ids, this.kept.prompt);
       this.keep();
     }
+  }
+
+  // A link that is opened during a conversation shows its text after it.
+  restore() {
+    if (!this.isTalking) return super.restore();
+    const prompt = this.readAddress();
+    this.kept = { ids: this.tokensOf(prompt), prompt };
   }
 
   // Undo is for the text alone.

@@ -167,13 +167,18 @@ class View {
   }
 
   restore() {
+    const prompt = this.readAddress();
+    this.replace(this.tokensOf(prompt), prompt);
+  }
+
+  // Take the settings in the address, and return the text in it.
+  readAddress() {
     const kept = new URLSearchParams(location.hash.slice(1));
     for (const [name, value] of kept) if (name !== "text" && $(name)?.matches("input")) $(name).value = value;
     showSliders(document);
     this.head = [0, 0];
     this.showHeads();
-    const prompt = kept.get("text") ?? this.content.prompt;
-    this.replace(this.tokensOf(prompt), prompt);
+    return kept.get("text") ?? this.content.prompt;
   }
 
   // The token at the caret is looked at; at the end of the text, the next one.
