@@ -28,6 +28,7 @@ from minigrad.system.limits import check_limits
 from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import close_output, prepare_output, say
 from minigrad.system.units import format_bytes
+from minigrad.training.folder.record import FILE, run_of
 from models.pretrained import find_runs
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
@@ -82,8 +83,8 @@ def chat(config: GenerateConfig) -> Iterator[str]:
 
     if console.is_terminal():
         notice(HELP)
-    chat = Chat(form.encode, limit - min(config.tokens, limit // 2), answer, notice)
-    yield from chat.run(itertools.chain(config.prompt, console.read_messages()))
+    conversation = Chat(form.encode, limit - min(config.tokens, limit // 2), answer, notice)
+    yield from conversation.run(itertools.chain(config.prompt, console.read_messages()))
 
 
 def teach(config: GenerateConfig) -> Iterator[str]:
@@ -278,11 +279,9 @@ UNTAUGHT = (
 
 def was_taught_to_talk(folder: Path) -> bool | None:
     """Return whether a run taught its model conversations; None for a folder that no run wrote."""
-    folders = [folder, folder.resolve().parent] if folder.name == "best" else [folder]  # the best model of a run
-    file = next((each / "minigrad.json" for each in folders if (each / "minigrad.json").exists()), None)
-    if file is None:
+    if (run := run_of(folder)) is None:
         return None
-    settings = read_json(file).get("settings")
+    settings = read_json(run / FILE).get("settings")
     return isinstance(settings, dict) and settings.get("objective") not in (None, "distill")
 
 
@@ -293,7 +292,7 @@ def check_folder(folder: Path) -> None:
         return
     if config.is_symlink():
         raise InputError(f"{config} is a link to {config.readlink()}, where there is no file")
-    if (folder / "minigrad.json").exists():
+    if (folder / FILE).exists():
         raise InputError(f"{folder} has no weights yet: its training has not reached the first checkpoint")
     inside = [str(found.parent) for found in sorted(folder.glob("*/config.json"))]
     beside = nearest(str(folder), [str(found.parent) for found in folder.parent.glob("*/config.json")])

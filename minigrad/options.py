@@ -34,7 +34,6 @@ class Option:
     above: float | None = None
     at_most: float | None = None
     below: float | None = None
-    flag: str | None = None  # the flag, if it is not the field's name with dashes
     value: str | None = None  # the name of the value in --help: DIR, PATH|URL
     filled: bool = False  # an empty text is not allowed
     bare: str | None = None  # the value of the flag without an argument, as in `--resume`
@@ -54,7 +53,7 @@ class Option:
         """The flag as it is typed, or the name of the value for a positional argument."""
         if self.positional:
             return self.value or self.name.upper()
-        return self.flag or "--" + self.name.replace("_", "-")
+        return flag_of(self.name)
 
     @property
     def single(self) -> Option:
@@ -130,11 +129,20 @@ class Option:
         return value
 
     def refusal(self, called: str, value: Any) -> InputError:
-        """The error for a `value` that is not allowed."""
+        """Return the error for a `value` that is not allowed."""
         guess = nearest(value, self.choices) if self.choices and isinstance(value, str) else None
         hint = f"; did you mean {guess!r}?" if guess else ""
         expected = f"a tuple, each {self.expectation}" if self.many and not isinstance(value, str) else self.expectation
         return InputError(f"{called} takes {expected}, not {shown(value)}{hint}")
+
+
+def flag_of(name: str) -> str:
+    """Return the flag of a setting, by its name.
+
+    >>> flag_of("save_every")
+    '--save-every'
+    """
+    return "--" + name.replace("_", "-")
 
 
 def checked_number(called: str, value: Any, kind: type = float, **bounds: Any) -> Any:

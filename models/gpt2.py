@@ -170,8 +170,8 @@ class GPT2Config(ExpertConfig):
         In each layer the inputs of two norms and of two products, queries, keys and values, the output of attention,
         and each feed-forward block that a token passes through before and after the activation function.
         """
-        feed_forward = expert_settings.activations_per_token(self, 2 * self.feed_forward)
-        return self.num_layers * (9 * self.width + feed_forward)
+        block = expert_settings.activations_per_token(self, 2 * self.feed_forward)
+        return self.num_layers * (9 * self.width + block)
 
     def model_type(self) -> str:
         """Return the type: with rotary positions or experts it is not a GPT-2 to other programs."""

@@ -86,9 +86,9 @@ def widen_moments(model: LanguageModel, old: Mapping[str, Array], old_width: int
 
     New elements share the old count of updates, so AdamW does not correct their moments for being zero at first. Their
     first update is (1 - beta1) / sqrt(1 - beta2) learning rates instead of one: 0.45 with betas of 0.9 and 0.95, but
-    3.16 with 0.9 and 0.999. So the learning rate should warm up again.
+    3.16 with 0.9 and 0.999, where the learning rate should warm up again.
     """
-    ratio, widened = old_width / model.config.width, {}
+    ratio, found = old_width / model.config.width, dict[str, Array]()
     for name, parameter in model.named_parameters():
         for kind, power in (("m", 0.5), ("v", 1.0)):
             known = old.get(f"{name}.{kind}")
@@ -96,5 +96,5 @@ def widen_moments(model: LanguageModel, old: Mapping[str, Array], old_width: int
                 continue
             new = np.zeros(parameter.shape, known.dtype)
             new[tuple(slice(length) for length in known.shape)] = known
-            widened[f"{name}.{kind}"] = new / new.dtype.type(ratio**power) if parameter.ndim == 1 else new
-    return widened
+            found[f"{name}.{kind}"] = new / new.dtype.type(ratio**power) if parameter.ndim == 1 else new
+    return found

@@ -88,16 +88,7 @@ def load(
     if is_adapter(folder):
         model_below(folder)  # which refuses adapters that are their own base
         base = base_of(folder)
-        model = load(base, dtype, quantize=quantize, **overrides)
-        if format_of(model) is not None and is_adapter(base):
-            raise InputError(
-                f"{folder} holds adapters of adapters ({base}), and a quantised model has room for one layer of them; "
-                f'merge {base} first: models.load("{base}").save(DIR)'
-            )
-        load_adapters(model, folder)
-        if format_of(model) is None:
-            merge(model)
-        return model
+        return _with_adapters(load(base, dtype, quantize=quantize, **overrides), folder, base)
     path = Path(folder) / "config.json"
     values = read_json(path)
     name, config = read_config(values, path)
@@ -122,6 +113,19 @@ def load(
             parameters[weight].data = array
             del array  # before the next one is read
     hardware.give_back_memory()
+    return model
+
+
+def _with_adapters(model: LanguageModel, folder: Path, base: Path) -> LanguageModel:
+    """Return the model of `base` with the adapters of a folder: in its matrices, or beside them if it is quantised."""
+    if format_of(model) is not None and is_adapter(base):
+        raise InputError(
+            f"{folder} holds adapters of adapters ({base}), and a quantised model has room for one layer of them; "
+            f'merge {base} first: models.load("{base}").save(DIR)'
+        )
+    load_adapters(model, folder)
+    if format_of(model) is None:
+        merge(model)
     return model
 
 
@@ -263,16 +267,17 @@ def each_fitting_weight(model: LanguageModel, folder: str | Path) -> Iterator[tu
     Raises InputError at once, listing every difference, if they do not fit.
     """
     check_arrays(stored_weights(model, folder), _shapes(model))  # before anything is read or allocated
-    return _checked_for_copy(model, folder)
+    return read_renamed(model, folder) if model.lm_head is not None else _without_copy_of_tied(model, folder)
 
 
-def _checked_for_copy(model: LanguageModel, folder: str | Path) -> Iterator[tuple[str, Array]]:
+def _without_copy_of_tied(model: LanguageModel, folder: str | Path) -> Iterator[tuple[str, Array]]:
+    """Yield the weights without a stored copy of a tied head; raises InputError at the end if that copy differs."""
     tied = next(name for name, parameter in model.named_parameters() if parameter is model.head())
     copies: dict[str, Array] = {}
     for name, array in read_renamed(model, folder):
-        if model.lm_head is None and name in (_HEAD, tied):
+        if name in (_HEAD, tied):
             copies[name] = array
-        if model.lm_head is not None or name != _HEAD:
+        if name != _HEAD:
             yield name, array
     if _HEAD in copies and not np.array_equal(copies[_HEAD], copies[tied], equal_nan=True):
         raise InputError(

@@ -129,9 +129,9 @@ def for_training(
     >>> for_training("vidya-v2", "nano", key_shift=False).config.model_type()
     'llama'
     """
-    check_size(family, size)
     chosen, given = dict[str, Any](), configure(family, size, **overrides)
-    for name, value in ((recipe(family) if fields is None else fields) if size in LAPTOP_SIZES else {}).items():
+    fields = recipe(family) if fields is None else fields
+    for name, value in fields.items() if size in LAPTOP_SIZES else ():
         if name in overrides and getattr(given, name) != value:
             break
         chosen[name] = value
@@ -150,7 +150,9 @@ def smallest_published(family: str) -> tuple[str, LanguageModel] | None:
 
 def variant(model: LanguageModel, **overrides: Any) -> LanguageModel:
     """Return the skeleton of a model like this one, with fields of its config overridden."""
-    return Family(type(model), type(model.config), {}).skeleton(override(model.config, overrides))
+    kind: Callable[[Any], LanguageModel] = type(model)
+    with nn.shapes_only():
+        return kind(override(model.config, overrides))
 
 
 def build(family: str, size: str = "nano", *, seed: int = 0, dtype: str = "float32", **overrides: Any) -> LanguageModel:

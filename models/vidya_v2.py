@@ -210,8 +210,8 @@ class VidyaV2Config(ExpertConfig, RotaryConfig):
         and two rows of each feed-forward block that a token passes through.
         """
         queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
-        feed_forward = expert_settings.activations_per_token(self, 2 * self.feed_forward)
-        return self.num_layers * (4 * self.width + 2 * queries + 2 * keys + feed_forward)
+        block = expert_settings.activations_per_token(self, 2 * self.feed_forward)
+        return self.num_layers * (4 * self.width + 2 * queries + 2 * keys + block)
 
     def model_type(self) -> str:
         """Return the type: with shifted keys, added values or experts it is not a Llama to other programs."""

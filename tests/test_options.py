@@ -24,7 +24,7 @@ class Settings:
     top_p: float = option(1.0, "mass kept", above=0, at_most=1)
     precision: str = option("float32", "how numbers are stored", choices=("float32", "bfloat16"))
     resume: str | None = option(None, "continue the run in DIR", value="DIR", bare="", none_means="")
-    words: int | None = option(None, "vocabulary", flag="--vocab")
+    vocab: int | None = option(None, "vocabulary")
     plan: bool = option(False, "print the plan and stop")
 
 
@@ -76,8 +76,8 @@ def test_options_come_in_the_order_of_the_fields_with_their_types():
     assert [each.name for each in options(Settings)][:4] == ["model", "steps", "lr", "dropout"]
     steps = next(each for each in options(Settings) if each.name == "steps")
     assert (steps.kind, steps.optional, steps.default, steps.spelling) == (int, True, None, "--steps")
-    words = next(each for each in options(Settings) if each.name == "words")
-    assert words.spelling == "--vocab"
+    vocab = next(each for each in options(Settings) if each.name == "vocab")
+    assert vocab.spelling == "--vocab"
 
 
 @given(st.text())

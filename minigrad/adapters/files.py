@@ -128,8 +128,10 @@ def model_below(folder: str | Path) -> Path:
 def save(
     model: LanguageModel, folder: str | Path, base: str | Path | None, weights: Mapping[str, Array] | None = None
 ) -> None:
-    """Write the adapters of a model into a folder, or the model if it has none; `base` names the frozen weights. With
-    `weights`, these are written in place of the weights that `trained` returns. Raises RunError if writing fails.
+    """Write the adapters of a model into a folder, or the model if it has none.
+
+    `base` names the folder of the frozen weights. With `weights`, these are written in place of those of `trained`.
+    Raises RunError if writing fails.
     """
     layers, path = adapted(model), Path(folder)
     if not layers:

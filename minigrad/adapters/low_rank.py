@@ -152,7 +152,7 @@ def adapt_tokens(model: LanguageModel, tokens: Sequence[int]) -> None:
 
 
 def _is_skeleton(model: Module) -> bool:
-    return not any(any(parameter.data.strides) for parameter in model.parameters() if parameter.is_placed)
+    return not any(parameter.has_memory for parameter in model.parameters() if parameter.is_placed)
 
 
 def merge(model: Module) -> None:

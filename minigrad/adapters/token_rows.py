@@ -96,6 +96,10 @@ class AdaptedEmbedding(Wrapper, Embedding):
         """Return the two factors of the logits (see `TokenRows.widen`)."""
         return self.token_adapter.widen(x, self.weight)
 
+    def copied(self) -> int:
+        """Return the number of elements of the second factor, which is a copy."""
+        return len(self.weight) * (self.weight.shape[1] + len(self.token_adapter.tokens))
+
 
 def tables_of(model: LanguageModel) -> dict[str, Embedding]:
     """Return the modules of a model whose matrix has a row for each token, by name: the embedding, perhaps a head."""

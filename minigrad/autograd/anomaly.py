@@ -91,6 +91,6 @@ def _check(what: str, source: str, where: str, inputs: Sequence[Array], output: 
     floats = [x for x in inputs if np.issubdtype(x.dtype, np.floating)]
     nans = int(np.isnan(output).sum())
     was_nan = any(np.isnan(x).any() for x in floats)
-    if (nans and not was_nan) or not (was_nan or any(np.isinf(x).any() for x in floats)):
+    if not was_nan and (nans or not any(np.isinf(x).any() for x in floats)):
         infinities = int(np.isinf(output).sum())
         raise AnomalyError(f"{what} {nans} NaN and {infinities} infinities out of finite {source}, called at {where}")

@@ -36,7 +36,10 @@ class Node:
     `saved` lists the versions of the arrays that the backward function saved, as they were at that time.
     """
 
-    __slots__ = ("backward", "dtype", "gradient", "has_gradient", "name", "order", "parents", "saved", "shape", "stale")
+    __slots__ = (
+        "backward", "dtype", "gradient", "has_gradient", "is_leaf", "name", "order", "parents", "saved", "shape",
+        "stale",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -49,14 +52,10 @@ class Node:
     ) -> None:
         self.name, self.shape, self.dtype = name, shape, dtype
         self.parents, self.backward, self.saved = parents, backward, saved
+        self.is_leaf = backward is None  # and stays so: a node that was cut has lost its function, and is not a leaf
         self.gradient: Array | None = None
         self.stale = self.has_gradient = False
         self.order = next(_creation)
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether gradients accumulate here."""
-        return self.name == "leaf"
 
     def cut(self) -> None:
         """Drop the parents and every array that the backward function saved."""

@@ -37,13 +37,16 @@ def tensors_in(value: Any) -> list[Any]:
     return [tensor for item in items for tensor in tensors_in(item)]
 
 
-def _without_tensors(value: Any) -> Any:
-    """Return the same argument with the array of every tensor in it."""
+def replace_tensors(value: Any, new: Callable[[Any], Any]) -> Any:
+    """Return a value with each of the `tensors_in` it, in their order, replaced by what `new` makes of it."""
     if isinstance(value, Operators):
-        return value.data
+        return new(value)
     if isinstance(value, dict):
-        return {key: _without_tensors(item) for key, item in value.items()}
-    return type(value)(_without_tensors(item) for item in value) if type(value) in (list, tuple) else value
+        return {key: replace_tensors(item, new) for key, item in value.items()}
+    if not isinstance(value, list | tuple):
+        return value
+    items = [replace_tensors(item, new) for item in value]
+    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)  # a NamedTuple, or another one
 
 
 def _as_tuple(sizes: tuple[Any, ...]) -> tuple[int, ...]:
@@ -138,7 +141,7 @@ class Operators:
         if name == "where" and len(inputs) == 3:
             return OPS["where"](*inputs)
         loses = name not in _CONSTANT and any(tensor.requires_grad for tensor in tensors_in((inputs, options)))
-        result = function(*_without_tensors(inputs), **_without_tensors(options))
+        result = function(*replace_tensors(inputs, unwrap), **replace_tensors(options, unwrap))
         parts = result if isinstance(result, (tuple, list)) else (result,)
         if loses and any(part is None or np.asarray(part).dtype.kind in "fc" for part in parts):
             raise _no_gradient(function.__name__)

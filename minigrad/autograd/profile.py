@@ -63,21 +63,23 @@ def _distillation(x: Array, weight: Array, *_: Array, teaching: Any) -> float:
     return 6.0 * x.size * weight.shape[0] + 2.0 * teaching.rows.size * len(teaching.head)
 
 
-_FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {
+FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {
     # the FLOPs of one product, and the number of such products in the forward pass and in the backward pass
     "linear": (lambda x, weight, *bias, **options: 2.0 * math.prod(x.shape[:-1]) * weight.size, 1, 2),
     "matmul": (_matmul, 1, 2),
     "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, 2),
     "linear_cross_entropy": (lambda x, weight, *rest: 2.0 * x.size * weight.shape[0], 3, 0),  # 1 without a gradient
     "linear_distillation": (_distillation, 1, 0),
-    "quantised_linear": (lambda x, *bias, matrix: 2.0 * math.prod(x.shape[:-1]) * math.prod(matrix.shape), 1, 1),
     "linear_losses": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 1, 3),  # the logits a second time
     "attention": (_attention, 1, 2.5),  # the backward pass recomputes the scores
     "attention_with_far_keys": (_with_far_keys, 1, 2.5),
     "attention_with_own_key": (_with_own_key, 1, 2.5),
     "sparse_attention": (_sparse_attention, 1, 0),
 }
-"""FLOPs: multiply and add count separately. For operations without matrix products only bytes are counted."""
+"""FLOPs by operation: multiply and add count separately. A file that defines a product elsewhere adds its entry.
+
+For operations without matrix products only bytes are counted.
+"""
 
 
 def _new_bytes(made: Sequence[Any], given: Sequence[Any]) -> int:
@@ -167,8 +169,8 @@ class Profile(Observer):
             line.bytes_moved += sum(each.nbytes for each in arrays) + array.nbytes
             given = [*arrays, *(option for option in options.values() if isinstance(option, np.ndarray))]
             line.bytes_new += _new_bytes([array, *saved_arrays(backward)], given)
-            if name in _FLOPS:
-                count, forward_passes, backward_passes = _FLOPS[name]
+            if name in FLOPS:
+                count, forward_passes, backward_passes = FLOPS[name]
                 flops = count(*arrays, **options)
                 line.flops += flops * (forward_passes if is_recording() else 1)
                 self._backward_flops[backward] = backward_passes * flops

@@ -9,7 +9,6 @@ Left alone, a router prefers the experts that learned first, and the others neve
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -159,7 +158,7 @@ def mixtures(model: Module) -> list[Experts]:
 def active_parameters(model: Module) -> int:
     """Return the number of parameters that take part in the computation of one token."""
     idle = (parameter for _, module in model.named_modules() for parameter in module.idle())
-    return model.num_parameters() - sum(math.prod(parameter.shape) for parameter in idle)
+    return model.num_parameters() - sum(parameter.size for parameter in idle)
 
 
 def balance_loss(routing: Routing, counted: Array, layout: Layout) -> Tensor:

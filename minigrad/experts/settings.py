@@ -39,8 +39,9 @@ def check(config: ExpertConfig) -> None:
 
 
 def activations_per_token(config: ExpertConfig, block: int) -> int:
-    """Return the elements that training stores for the feed-forward block of a layer, if one block stores `block`. Each
-    expert that a token passes through stores that, its input and its output; the router stores two rows.
+    """Return the elements that training stores for the feed-forward block of a layer, if one block stores `block`.
+
+    Each expert that a token passes through stores that, its input and its output; the router stores two rows.
     """
     if not config.experts:
         return block

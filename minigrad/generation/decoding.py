@@ -155,10 +155,8 @@ def drawing_rules(
     forbidden |= as_mask(sampling.ban, size)
     if forbidden.all():
         raise InputError("every token is banned: none is left to draw")
-    known = [
-        [token for token in ids if 0 <= token < size] for ids in (special, special if end_ids is None else end_ids)
-    ]
-    uncounted, ends = (as_mask(ids, size) for ids in known)
+    uncounted = as_mask(special, size)
+    ends = uncounted if end_ids is None else as_mask(end_ids, size)
     return DrawingRules(sampling, forbidden, ends, uncounted | ends, tokenizer)
 
 

@@ -135,7 +135,7 @@ def log_probabilities(logits: Array) -> Array:
 
 
 def as_mask(ids: Iterable[int], vocab_size: int) -> Array:
-    """Return a mask (V,) that is True at these ids."""
+    """Return a mask (V,) that is True at these ids; ids outside the vocabulary are ignored."""
     mask = np.zeros(vocab_size, bool)
-    mask[list(ids)] = True
+    mask[[token for token in ids if 0 <= token < vocab_size]] = True
     return mask

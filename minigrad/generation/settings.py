@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from minigrad.errors import InputError
-from minigrad.options import REQUIRED, Group, option, options, unknown, validate
+from minigrad.options import REQUIRED, Group, flag_of, option, options, unknown, validate
 
 _MOST = 10**9  # larger integers are typing errors
+_NO_PENALTIES = {"repetition_penalty": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0}
 
 ALIASES = {
     "max_tokens": "tokens",
@@ -111,16 +111,15 @@ class Sampling(TextSettings):
         >>> Sampling(top_p=None, top_k=40).drawn_with()
         'temperature 0.8, top-k 40, seed 0'
         """
-        penalties = {"repetition_penalty": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0}
-        usual = {"temperature": None, "seed": None, "ban": (), **penalties}
-        names = ("temperature", "top_k", "top_p", "min_p", *penalties, "ban", "seed")
+        usual = {"temperature": None, "seed": None, "ban": (), **_NO_PENALTIES}
+        names = ("temperature", "top_k", "top_p", "min_p", *_NO_PENALTIES, "ban", "seed")
         used = ((name, getattr(self, name)) for name in names)
         return ", ".join(f"{name.replace('_', '-')} {value}" for name, value in used if value != usual.get(name))
 
     @property
     def penalises(self) -> bool:
         """Whether the draw of a token depends on how often it occurred."""
-        return self.repetition_penalty != 1 or self.frequency_penalty != 0 or self.presence_penalty != 0
+        return any(getattr(self, name) != none for name, none in _NO_PENALTIES.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +147,6 @@ class ComputeSettings(Group):
 @dataclass(frozen=True, kw_only=True)
 class LoadSettings(ComputeSettings):
     """Which models are loaded, and how they compute."""
-
-    heading: ClassVar[str] = "model"
 
     run: str = option(
         REQUIRED, "a run folder, a Hugging Face folder, or the name of a shipped model", positional=True, value="RUN"
@@ -203,8 +200,7 @@ class ConsoleSettings(Group):
     )
 
 
-_NOT_ON_A_PAGE = {"samples", "stop", "ban", "repetition_penalty", "frequency_penalty", "presence_penalty"}
-_NOT_ON_A_PAGE |= {"adaptive_context", "alternatives"}
+_NOT_ON_A_PAGE = ("samples", "stop", *_NO_PENALTIES, "ban", "adaptive_context", "alternatives")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,28 +209,39 @@ class GenerateConfig(Sampling, ConsoleSettings, LoadSettings):
 
     def check(self) -> None:
         """Raise InputError for --chat, --teach, --explain or --page with a setting that they cannot have."""
-        for name in ("chat", "teach", "explain", "draft") if self.page is not None else ():
-            if getattr(self, name):
-                raise InputError(f"--page writes a page and no text; leave out --{name}")
-        if self.page is not None and self.cache_format != "float32":
-            raise InputError("a page keeps keys and values as float32; leave out --cache-format")
-        for field in dataclasses.fields(self) if self.page is not None else ():
-            if (name := field.name) in _NOT_ON_A_PAGE and getattr(self, name) != field.default:
-                raise InputError(f"a page has no setting for --{name.replace('_', '-')}; leave it out")
-        if self.page is not None and len(self.prompt) > 1:
-            raise InputError("--page begins with one text: give one prompt")
-        for name in ("chat", "explain") if self.teach else ():
-            if getattr(self, name):
-                raise InputError(f"--teach asks which of several answers is best; leave out --{name}")
-        if self.teach and self.alternatives is not None:
-            raise InputError("--teach shows whole answers; leave out --alternatives")
+        if self.page is not None:
+            self._check_page()
+        if self.teach:
+            self._check_teach()
         for name, needs in (("journal", "teach"), ("draft_tokens", "draft")):
-            field = next(each for each in dataclasses.fields(self) if each.name == name)
-            if getattr(self, name) != field.default and not getattr(self, needs):
-                raise InputError(f"--{name.replace('_', '-')} is for --{needs}; leave it out, or give --{needs}")
+            if self._is_changed(name) and not getattr(self, needs):
+                raise InputError(f"{flag_of(name)} is for --{needs}; leave it out, or give --{needs}")
         if self.explain is not None and self.chat:
             raise InputError("--explain shows how the text after a prompt came about; leave out --chat")
         if self.explain is not None and self.samples * max(len(self.prompt), 1) > 1:
             raise InputError("--explain shows how one text came about: give one prompt, and leave out --samples")
         if self.chat and self.samples > 1:
             raise InputError("--chat writes one answer to each message; leave out --samples")
+
+    def _is_changed(self, name: str) -> bool:
+        """Whether a setting has another value than by default."""
+        return bool(getattr(self, name) != getattr(GenerateConfig, name))
+
+    def _check_page(self) -> None:
+        for name in ("chat", "teach", "explain", "draft"):
+            if getattr(self, name):
+                raise InputError(f"--page writes a page and no text; leave out --{name}")
+        if self.cache_format != "float32":
+            raise InputError("a page keeps keys and values as float32; leave out --cache-format")
+        for name in _NOT_ON_A_PAGE:
+            if self._is_changed(name):
+                raise InputError(f"a page has no setting for {flag_of(name)}; leave it out")
+        if len(self.prompt) > 1:
+            raise InputError("--page begins with one text: give one prompt")
+
+    def _check_teach(self) -> None:
+        for name in ("chat", "explain"):
+            if getattr(self, name):
+                raise InputError(f"--teach asks which of several answers is best; leave out --{name}")
+        if self.alternatives is not None:
+            raise InputError("--teach shows whole answers; leave out --alternatives")

@@ -103,7 +103,7 @@ class GroupedQueryAttention(Module):
         elif self.key_shift:
             k = ops.key_shift(k, offsets=layout.offsets)
         attended = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges)
-        return self.o_proj(attended.reshape(len(x), self.q_proj.weight.shape[0]))
+        return self.o_proj(attended.reshape(len(x), q.shape[1] * q.shape[2]))
 
     def _heads(self, rows: Tensor) -> Tensor:
         """Divide each row into heads: (rows, H or G * D) -> (rows, H or G, D)."""

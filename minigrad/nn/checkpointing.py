@@ -15,7 +15,7 @@ from typing import Any
 
 from minigrad import ops
 from minigrad.autograd.graph import Node, is_recording, no_grad, recording, run_backward
-from minigrad.autograd.operators import tensors_in
+from minigrad.autograd.operators import replace_tensors, tensors_in
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.layers import Dropout
 from minigrad.nn.loss_pass import LossPass, computing, loss_pass
@@ -94,7 +94,7 @@ def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequ
         leaves = [Tensor(tensor, requires_grad=tensor.dtype.kind == "f") for tensor in given]
         remaining = iter(leaves)
         with recording(True):
-            output = function(*_replaced(arguments, remaining))
+            output = function(*replace_tensors(arguments, lambda _: next(remaining)))
         if output.node is not None:
             run_backward(output.node, dy)
         return [leaf.grad for leaf in leaves]
@@ -103,15 +103,3 @@ def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequ
     parents = tuple(tensor.node for tensor in given)
     result.node = Node("recompute", result.shape, result.dtype, parents, backward, saved)
     return result
-
-
-def _replaced(value: Any, leaves: Iterator[Tensor]) -> Any:
-    """Return a value with each of the `tensors_in` it replaced by the next of `leaves`."""
-    if isinstance(value, Tensor):
-        return next(leaves)
-    if isinstance(value, dict):
-        return {name: _replaced(item, leaves) for name, item in value.items()}
-    if not isinstance(value, list | tuple):
-        return value
-    items = [_replaced(item, leaves) for item in value]
-    return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)  # a NamedTuple, or another one

@@ -17,8 +17,8 @@ def check_tokens(
 ) -> tuple[Tensor, Layout]:
     """Return the ids, and their layout: the given one, or that of a rectangular batch.
 
-    With a cache, positions are those after its tokens.
-    Raises InputError or ShapeError if a model cannot take them, whose sequences have up to `longest` tokens.
+    With a cache, the positions continue after its tokens. Raises InputError or ShapeError for tokens that a model with
+    sequences of at most `longest` tokens cannot take.
     """
     ids = tokens if isinstance(tokens, Tensor) else Tensor(np.asarray(tokens))
     if layout is not None and ids.shape != layout.positions.shape:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -94,7 +93,7 @@ class LanguageModel(Module):
         queries times keys and probabilities times values, over the half of the context that a token sees on average.
         """
         config = self.config
-        matrices = sum(math.prod(each.shape) for each in self.multiplied())
+        matrices = sum(each.size for each in self.multiplied())
         return matrices + 2 * config.num_layers * config.num_heads * config.head_dim * (context / 2)
 
     def multiplied(self) -> list[Parameter]:

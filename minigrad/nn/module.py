@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -138,11 +137,11 @@ class Module:
 
     def num_parameters(self) -> int:
         """Return the number of elements of all parameters; a shared (tied) matrix counts once."""
-        return sum(math.prod(parameter.shape) for parameter in self.parameters())
+        return sum(parameter.size for parameter in self.parameters())
 
     def num_trained(self) -> int:
         """Return the number of elements of the parameters that are trained, which are not frozen."""
-        return sum(math.prod(parameter.shape) for parameter in self.parameters() if parameter.requires_grad)
+        return sum(parameter.size for parameter in self.parameters() if parameter.requires_grad)
 
     def initialise(self, seed: int = 0, dtype: DTypeLike = "float32", draw: bool = True) -> None:
         """Place parameters and gradients in one flat array each, and draw the initial values.
@@ -154,13 +153,12 @@ class Module:
         if (name := getattr(dtype, "__name__", str(dtype))) not in ("float32", "float64"):
             raise InputError(f"a model's parameters are float32 or float64, not {name}")
         parameters = [parameter for parameter in self.parameters() if parameter.is_placed]
-        trained = sum(math.prod(parameter.shape) for parameter in parameters if parameter.requires_grad)
-        data = np.zeros(sum(math.prod(parameter.shape) for parameter in parameters), dtype)
-        gradients = np.zeros(trained, dtype)
+        data = np.zeros(sum(parameter.size for parameter in parameters), dtype)
+        gradients = np.zeros(sum(parameter.size for parameter in parameters if parameter.requires_grad), dtype)
         position = 0
         for parameter in sorted(parameters, key=lambda parameter: (not parameter.requires_grad, parameter.ndim < 2)):
             shape = parameter.shape
-            stop = position + math.prod(shape)
+            stop = position + parameter.size
             gradient = gradients[position:stop].reshape(shape) if parameter.requires_grad else None
             parameter.bind(data[position:stop].reshape(shape), gradient)
             position = stop

@@ -105,6 +105,11 @@ class Parameter(Tensor):
         """A parameter is a leaf even while it is frozen."""
         return True
 
+    @property
+    def has_memory(self) -> bool:
+        """Whether it has memory for its values; in a skeleton (`shapes_only`) all elements are one number."""
+        return any(self.data.strides)
+
     def stored(self) -> dict[str, Array]:
         """Return the arrays that a file holds of the parameter, by what follows its name there."""
         return {"": self.data}

@@ -116,7 +116,7 @@ def published(config: RotaryConfig) -> dict[str, Any]:
     return {"rope_theta": theta, "rope_scaling": {"rope_type": kind, **settings}, **original}
 
 
-def read(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def read(_kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the rotary fields of a config from the content of a config.json.
 
     Older files have rope_theta and rope_scaling, newer ones rope_parameters. Raises InputError for an unknown
@@ -136,23 +136,23 @@ def read(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := scaling.keys() - known.keys():
         settings = ", ".join(f"{name} = {scaling[name]!r}" for name in sorted(unknown))
         raise InputError(f"config.json has {settings}, which this family does not support for the rope_type {kind!r}")
-    fields = {known[name]: value for name, value in scaling.items()}
+    given = {known[name]: value for name, value in scaling.items()}
     if kind != "default":
         context = _LENGTH.check(values.get("max_position_embeddings"), "max_position_embeddings")
         factor = _FACTOR.check(scaling.get("factor"), "factor")
         original = values.get("original_max_position_embeddings")
         if original is None:
             original = {"linear": max(1, round(context / factor)), "yarn": context}[kind]
-        return {"rope_theta": theta, "rope_scaling": kind, "rope_original_context": original, **fields}
+        return {"rope_theta": theta, "rope_scaling": kind, "rope_original_context": original, **given}
     return _read_ntk(values, theta) if "rope_ntk" in values else {"rope_theta": theta}
 
 
-def _read_ntk(values: dict[str, Any], theta: float) -> dict[str, Any]:
+def _read_ntk(values: Mapping[str, Any], theta: float) -> dict[str, Any]:
     settings = read_dataclass(_Ntk, values["rope_ntk"], "rope_ntk")
     head_dim = _HEAD_DIM.check(values.get("head_dim"), "head_dim")
     original = _LENGTH.check(values.get("original_max_position_embeddings"), "original_max_position_embeddings")
     if not math.isclose(theta, ntk_theta(head_dim, settings.rope_theta, settings.factor)):
         given = shown(values["rope_ntk"])
         raise InputError(f"config.json has rope_theta = {theta}, which does not follow from rope_ntk = {given}")
-    fields = {"rope_theta": settings.rope_theta, "rope_factor": settings.factor}
-    return {**fields, "rope_scaling": "ntk", "rope_original_context": original}
+    base = {"rope_theta": settings.rope_theta, "rope_factor": settings.factor}
+    return {**base, "rope_scaling": "ntk", "rope_original_context": original}

@@ -7,6 +7,7 @@ sequence, `attention_formula` several of different lengths in the same rows, and
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,11 +15,10 @@ from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
-from minigrad.kernels.attention.plan import Plan
 from minigrad.kernels.rowwise.dropout import Stream
 from minigrad.ops.dropout import check_probability
 from minigrad.ops.softmax import log_softmax_formula, softmax_formula
-from minigrad.ops.visible_keys import causal_visible, visible_keys
+from minigrad.ops.visible_keys import causal_visible, plan_of
 from minigrad.random import philox_key
 from minigrad.typing import Array
 
@@ -105,8 +105,8 @@ def attention(
     """
     check_probability(dropout)
     stream = Stream(philox_key(seed, "attention dropout"), step, index, first_row)
-    keys = visible_keys(q, k, v, offsets, key_ranges, visible, first_visible)
-    plan = Plan(**keys, scale=1 / math.sqrt(q.shape[2]), dropout=dropout, stream=stream)
+    plan = plan_of(q, k, v, offsets, key_ranges, visible, first_visible)
+    plan = replace(plan, dropout=dropout, stream=stream)
     q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))  # slices of one array are copied once, not in both passes
     out, logsumexp = attention_forward(q, k, v, plan)
 
@@ -142,8 +142,7 @@ def relative_entropy(q: Array, k: Array, *, offsets: Array, key_ranges: Array, f
     entropy is $Z_t - \sum_u p_{tu} s_{tu}$, and that sum is the score of the mean of the keys, attended to as values.
     Shapes: as in `attention`; -> (rows,), in the dtype of q.
     """
-    keys = visible_keys(q, k, k, offsets, key_ranges, None, first_visible)
-    plan = Plan(**keys, scale=1 / math.sqrt(q.shape[2]))
+    plan = plan_of(q, k, k, offsets, key_ranges, first_visible=first_visible)
     mean_key, logsumexp = attention_forward(q, k, k, plan)
     entropy = logsumexp - (q * mean_key).sum(-1) * q.dtype.type(plan.scale)  # (rows, H)
     most = np.log(np.maximum(plan.visible - first_visible, 2)).astype(q.dtype)

@@ -19,9 +19,8 @@ from minigrad.autograd.op import op
 from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
-from minigrad.kernels.attention.plan import Plan
 from minigrad.ops.softmax import softmax_formula
-from minigrad.ops.visible_keys import visible_keys
+from minigrad.ops.visible_keys import plan_of
 from minigrad.typing import Array
 
 
@@ -76,14 +75,12 @@ def attention_with_far_keys(
     """
     if not far.weight > 0:
         raise InputError(f"a far key stands for a positive number of keys, not {far.weight}")
-    seen = visible_keys(q, k, v, *near)
-    scale = 1 / math.sqrt(q.shape[2])
-    plan = Plan(**seen, scale=scale)
+    plan = plan_of(q, k, v, *near)
     if far.visible.shape != plan.visible.shape:
         raise ShapeError(f"far.visible needs a number of keys for each of {len(q)} rows; got {far.visible.shape}")
     rows = np.flatnonzero(far.visible)  # that see a far key
     queries, far_offsets = q[rows], np.searchsorted(rows, plan.offsets)
-    far_plan = Plan(**visible_keys(queries, far_k, far_v, far_offsets, far.ranges, far.visible[rows]), scale=scale)
+    far_plan = plan_of(queries, far_k, far_v, far_offsets, far.ranges, far.visible[rows])
     q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))
     out, total = attention_forward(q, k, v, plan)
     far_out, far_logsumexp = attention_forward(queries, far_k, far_v, far_plan)
@@ -137,7 +134,7 @@ def attention_with_own_key(
     Shapes: own_k and own_v (rows, G, D), has_own (rows,), the rest as in `attention` -> (rows, H, D).
     Raises ShapeError if they do not fit or a row sees no key at all.
     """
-    plan = Plan(**visible_keys(q, k, v, *shared), scale=1 / math.sqrt(q.shape[2]))
+    plan = plan_of(q, k, v, *shared)
     first, visible = plan.seen
     if own_k.shape != (len(q), *k.shape[1:]) or own_v.shape != own_k.shape or has_own.shape != q.shape[:1]:
         raise ShapeError(f"own keys and values must be {(len(q), *k.shape[1:])}; got {own_k.shape} and {own_v.shape}")

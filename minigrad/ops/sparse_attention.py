@@ -9,9 +9,8 @@ import numpy as np
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.kernels.attention import chosen as kernels
-from minigrad.kernels.attention.plan import Plan
 from minigrad.ops.softmax import softmax_formula
-from minigrad.ops.visible_keys import causal_visible, visible_keys
+from minigrad.ops.visible_keys import causal_visible, plan_of
 from minigrad.options import checked_number
 from minigrad.typing import Array
 
@@ -52,7 +51,7 @@ def sparse_attention(
     [[[1.0]], [[3.0]], [[3.0]]]
     """
     checked_number("top_k of sparse_attention", top_k, int, at_least=1)
-    plan = Plan(**visible_keys(q, k, v, offsets, key_ranges, None), scale=1 / math.sqrt(q.shape[2]))
+    plan = plan_of(q, k, v, offsets, key_ranges)
     q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))  # slices of one array are copied once, not in both passes
     most = min(top_k, max(1, int(plan.visible.max(initial=0))))
     inputs, chosen = kernels.choose(q, k, v, plan, most)

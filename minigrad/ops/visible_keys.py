@@ -1,12 +1,13 @@
-"""The keys that each query of packed sequences sees: the default, and the checks of every form of attention."""
+"""The keys that each query of packed sequences sees: the default, and the checked plan of every form of attention."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 import numpy as np
 
 from minigrad.errors import ShapeError
+from minigrad.kernels.attention.plan import Plan
 from minigrad.typing import Array
 
 
@@ -24,16 +25,16 @@ def causal_visible(offsets: Array, key_ranges: Array | None = None) -> Array:
     return seen
 
 
-def visible_keys(
+def plan_of(
     q: Array,
     k: Array,
     v: Array,
     offsets: Array,
     key_ranges: Array | None,
-    visible: Array | None,
+    visible: Array | None = None,
     first_visible: Array | None = None,
-) -> dict[str, Any]:
-    """Check the arguments of attention; return the fields of its `Plan` that define the keys of each row."""
+) -> Plan:
+    """Check the arguments of attention; return its plan: the keys that each row sees, and the scale 1 / sqrt(D)."""
     if q.ndim != 3 or k.shape != v.shape or k.ndim != 3 or k.shape[2] != q.shape[2] or not q.shape[2]:
         raise ShapeError(
             f"attention needs q (rows, H, D), k and v (key rows, G, D); got {q.shape}, {k.shape}, {v.shape}"
@@ -64,7 +65,7 @@ def visible_keys(
     if first_visible is not None:
         first_visible = np.require(first_visible, np.int64, ["C", "W"])
         _check_bound("first_visible", first_visible, starts, seen)
-    return {"offsets": starts, "ranges": ranges, "visible": seen, "first_visible": first_visible}
+    return Plan(starts, ranges, seen, scale=1 / math.sqrt(q.shape[2]), first_visible=first_visible)
 
 
 def _check_bound(name: str, bound: Array, offsets: Array, most: Array) -> None:

@@ -51,7 +51,7 @@ class Divided:
         self.world = world
 
     def cuts(self, segment: Segment, between: Callable[[Segment, int], list[int]]) -> list[int]:
-        """Return where in a segment the shares begin and end; ``between(segment, count)`` divides it evenly."""
+        """Return the borders of the shares of a segment; ``between(segment, count)`` returns even ones."""
         return between(segment, self.world.size)
 
     def add_up_gradients(self, parameters: Sequence[Tensor], parts: Sequence[Part]) -> None:

@@ -107,7 +107,7 @@ def quantise(model: Module, format: str) -> None:
         )
     if isinstance(model, LAYERS):
         raise InputError(f"quantise takes a model with layers inside it, not a single {type(model).__name__}")
-    is_skeleton = not any(any(parameter.data.strides) for parameter in model.parameters())
+    is_skeleton = not any(parameter.has_memory for parameter in model.parameters())
     shared, quantised = dict[int, QuantisedParameter](), dict[str, Module]()
     for name, module in model.named_modules():
         if isinstance(module, LAYERS):

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.graph import Node, is_recording
 from minigrad.autograd.op import op
+from minigrad.autograd.profile import FLOPS
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import GraphError, InputError
 from minigrad.kernels.decoding.lines import Packed, pack, widen
@@ -53,7 +54,7 @@ class QuantisedParameter(Parameter):
         self.init, self.transposed = parameter.init, transposed
         rows, columns = parameter.shape
         self.packed = Packed.empty(format, (columns, rows) if transposed else (rows, columns))
-        if any(parameter.data.strides):  # a skeleton has no values yet
+        if parameter.has_memory:
             self.data = parameter.data
 
     @property
@@ -107,6 +108,9 @@ def quantised_linear(x: Array, bias: Array | None = None, *, matrix: Packed) -> 
         return dx, dy if has_bias else None
 
     return y.reshape(*shape[:-1], outputs), backward
+
+
+FLOPS["quantised_linear"] = (lambda x, *bias, matrix: 2.0 * math.prod(x.shape[:-1]) * math.prod(matrix.shape), 1, 1)
 
 
 @op(integers=("ids",), integer_dtype="any")

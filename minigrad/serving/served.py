@@ -107,11 +107,11 @@ class Served:
             raise RefusedError("max_tokens takes a whole number of at least 1, or 0 with echo", field="max_tokens")
         if most is not None and wanted is not None and wanted > most:
             raise RefusedError(f"{name} takes at most {most:,} here, not {wanted:,}", field=name)
-        room = self.scheduler.capacity - prompt
-        if room < (wanted if wanted is not None else 1):
+        room, needed = self.scheduler.capacity - prompt, 1 if wanted is None else wanted
+        if room < needed:
             raise RefusedError(
                 f"a text with its prompt has at most {self.scheduler.capacity:,} tokens here; the prompt has "
-                f"{prompt:,}, and {1 if wanted is None else wanted:,} more were wanted",
+                f"{prompt:,}, and {needed:,} more were wanted",
                 field="messages" if isinstance(body, ChatBody) else "prompt",
                 code="context_length_exceeded",
             )

@@ -19,8 +19,6 @@ LOCAL = ("127.0.0.1", "localhost", "::1")
 class ModelSettings(ComputeSettings):
     """Which models are served, and how they compute."""
 
-    heading: ClassVar[str] = "model"
-
     runs: tuple[str, ...] = option(
         REQUIRED,
         "run folders, Hugging Face folders or names of shipped models; clients name a model by its folder",

@@ -46,7 +46,7 @@ class Averaging(Guest):
 
 
 class Adapting(Guest):
-    """A context that grows while a longer one tells the model more, and shrinks while it tells nothing."""
+    """A context that grows while a longer one improves the predictions, and shrinks while it does not."""
 
     name = "context"
 
@@ -92,8 +92,12 @@ class Adapting(Guest):
 
 def guests_of(settings: RunSettings, model: LanguageModel) -> list[Guest]:
     """Return the guests that the settings ask for."""
-    adapting = [Adapting(settings.context)] if settings.adaptive_context else []
-    return [*adapting, *([] if settings.ema is None else [Averaging(model, settings.ema)])]
+    found: list[Guest] = []
+    if settings.adaptive_context:
+        found.append(Adapting(settings.context))
+    if settings.ema is not None:
+        found.append(Averaging(model, settings.ema))
+    return found
 
 
 def plan_rows(settings: RunSettings) -> Mapping[str, str]:

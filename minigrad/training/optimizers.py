@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
 from minigrad.adapters.files import trained
-from minigrad.adapters.token_rows import TokenRows
 from minigrad.autograd.tensor import Tensor
 from minigrad.distributed import pipeline
 from minigrad.distributed.world import ALONE, World
@@ -61,16 +58,13 @@ def compile_update(settings: RunSettings) -> None:
 
 def kept_elements(model: LanguageModel, settings: ChosenOptimisation) -> int:
     """Return how many elements a run keeps beside weights and gradients, of all its processes together."""
-    trained = model.num_trained()
-    average = settings.ema is not None
-    if settings.optimizer == "sgd":
-        return ((settings.momentum > 0) + average) * trained
-    alone = parameters_in_layers(model) if settings.optimizer == "muon" else 0
-    return (2 + average) * trained - alone
+    moments = int(settings.momentum > 0) if settings.optimizer == "sgd" else 2
+    without_second = parameters_in_layers(model) if settings.optimizer == "muon" else 0
+    return (moments + (settings.ema is not None)) * model.num_trained() - without_second
 
 
 def bytes_kept(model: LanguageModel, settings: RunSettings, world: World) -> tuple[int, int]:
-    """Return how many bytes more than AdamW's moments a process keeps, and those of the copy that is written from."""
+    """Return the bytes that a process keeps beyond AdamW's moments, and the bytes of the copy for checkpoints."""
     kept = kept_elements(model, settings)
     more = kept - 2 * model.num_trained()
     written = kept + sum(array.size for array in trained(model).values())
@@ -79,12 +73,11 @@ def bytes_kept(model: LanguageModel, settings: RunSettings, world: World) -> tup
 
 def parameters_in_layers(model: LanguageModel) -> int:
     """Return the number N of the scaling law: the parameters of the matrices within the layers."""
-    return sum(math.prod(matrix.shape) for matrix in matrices_of(model))
+    return sum(matrix.size for matrix in matrices_of(model))
 
 
 def matrices_of(model: LanguageModel) -> list[Tensor]:
     """Return the matrices within the layers of a model that are trained: no embedding, no rows of one, no head."""
-    modules = [module for _, module in model.named_modules()]
-    tables = {id(module.weight) for module in modules if isinstance(module, Embedding)} | {id(model.head())}
-    tables |= {id(module.delta) for module in modules if isinstance(module, TokenRows)}
+    modules = (module for _, module in model.named_modules() if isinstance(module, Embedding))
+    tables = {id(parameter) for module in modules for parameter in module.parameters()}
     return [each for each in model.parameters() if each.ndim == 2 and each.requires_grad and id(each) not in tables]

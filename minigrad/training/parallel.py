@@ -156,10 +156,7 @@ class Replicas:
         def work_on(number: int) -> None:
             losses[number] = self.work_on(number, tasks[number])
 
-        if len(tasks) == 1:
-            work_on(0)
-        else:
-            threads.run_tasks(work_on, len(tasks))
+        threads.run_tasks(work_on, len(tasks))  # which calls a single one at once
         return losses
 
     def work_on(self, number: int, task: Task) -> float:

@@ -93,7 +93,7 @@ class Guest:
         return weights
 
     def examine(self, run: Run) -> Finding | None:
-        """Judge the model after the last step; all processes do, inside the context of `evaluating`."""
+        """Judge the model after the last step, inside the context of `evaluating`; every process calls this."""
 
 
 class Run:
@@ -200,7 +200,7 @@ class Run:
 
     @property
     def evaluates_twice(self) -> bool:
-        """Whether the last evaluation reads more than the others, and so is made as these are too, to be compared."""
+        """Whether the last evaluation reads more text than the others; then the usual part is evaluated as well."""
         return self.plan.evaluated_tokens > self.quick_evaluation
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from minigrad.errors import InputError
-from minigrad.options import Group, assignments, option, validate
+from minigrad.options import Group, assignments, flag_of, option, validate
 
 _OWN_FLAGS = {"vocab_size": "--vocab", "dropout": "--dropout"}
 _OWN_FLAGS |= dict.fromkeys(("end_of_text_id", "begin_of_text_id", "padding_id"), "--tokenizer")
@@ -273,8 +273,7 @@ class TeachingSettings(Group):
         if not self.is_lesson:
             for name in ("replay", "question_noise", "replay_text"):
                 if getattr(self, name) is not None:
-                    flag = name.replace("_", "-")
-                    raise InputError(f"--{flag} is for teaching a trained model: give --objective sft")
+                    raise InputError(f"{flag_of(name)} is for teaching a trained model: give --objective sft")
             if self.skip_broken:
                 raise InputError("--skip-broken is for a file of conversations: give --objective sft")
         elif self.question_noise is not None and self.objective != "sft":
@@ -287,8 +286,7 @@ class TeachingSettings(Group):
             raise InputError(f"{given} also needs {missing}")
         for name in ("teacher_share", "teacher_temperature", "teacher_divergence"):
             if self.teacher is None and getattr(self, name) != getattr(TeachingSettings, name):
-                flag = name.replace("_", "-")
-                raise InputError(f"--{flag} is for --objective distill, which needs a --teacher")
+                raise InputError(f"{flag_of(name)} is for --objective distill, which needs a --teacher")
 
     @property
     def is_lesson(self) -> bool:
@@ -453,7 +451,7 @@ class TrainConfig(  # a dataclass takes the fields of its last base first
         # A stage of a pipeline has the newest weights of its own layers only, and these read all weights in every step.
         for name in ("objective", "adapter_rank", "ema", "adaptive_context") if self.pipeline else ():
             if (value := getattr(self, name)) is not None and value is not False:
-                raise InputError(f"--pipeline cannot be given with --{name.replace('_', '-')}; leave out one of them")
+                raise InputError(f"--pipeline cannot be given with {flag_of(name)}; leave out one of them")
 
     def _check_sources(self) -> None:
         """Raise InputError if a trained model is missing, or if two settings bring a tokenizer or the wrong data."""

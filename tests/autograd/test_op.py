@@ -175,3 +175,16 @@ def test_the_graph_of_the_last_operation_is_freed_with_its_result() -> None:
     del hidden, total
     gc.collect()
     assert array() is None
+
+
+def test_an_operation_may_be_called_leaf() -> None:
+    @op
+    def leaf(x):
+        return 2 * x, lambda dy: 2 * dy
+
+    x = Tensor(np.ones(3), requires_grad=True)
+    y = leaf(x)
+    y.sum().backward()
+    assert not y.is_leaf
+    assert x.grad is not None
+    assert x.grad.tolist() == [2, 2, 2]

@@ -29,7 +29,7 @@ class Settings:
     top_p: float = option(1.0, "mass kept", above=0, at_most=1)
     precision: str = option("float32", "how numbers are stored", choices=("float32", "bfloat16"))
     resume: str | None = option(None, "continue the run in DIR", value="DIR", bare="", none_means="")
-    words: int | None = option(None, "vocabulary", flag="--vocab")
+    vocab: int | None = option(None, "vocabulary")
     plan: bool = option(False, "print the plan and stop")
 
 
@@ -39,7 +39,7 @@ class Reading:
     tokens: int = option(100, "tokens to write", at_least=1)
 
 
-TRAIN = Parser(Settings, prog="train.py", description="Train.", aliases={"learning_rate": "lr", "vocab_size": "words"})
+TRAIN = Parser(Settings, prog="train.py", description="Train.", aliases={"learning_rate": "lr", "vocab_size": "vocab"})
 GENERATE = Parser(Reading, prog="generate.py", description="Write.")
 
 
@@ -55,8 +55,8 @@ def test_no_flags_give_the_defaults_and_nothing_explicit():
 
 def test_values_take_the_type_of_their_field_and_are_known_to_be_explicit():
     settings, given_names = TRAIN.read(["--steps", "40", "--lr=0.003", "--eval-every", "7", "--plan", "--vocab", "300"])
-    assert settings == Settings(steps=40, lr=0.003, eval_every=7, plan=True, words=300)
-    assert given_names == {"steps", "lr", "eval_every", "plan", "words"}
+    assert settings == Settings(steps=40, lr=0.003, eval_every=7, plan=True, vocab=300)
+    assert given_names == {"steps", "lr", "eval_every", "plan", "vocab"}
 
 
 def test_a_value_equal_to_the_default_is_still_explicit():

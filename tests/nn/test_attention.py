@@ -94,3 +94,12 @@ def test_grouped_queries_need_no_positions() -> None:
     attention, layout, x = block(2, 1), nn.Layout.rectangular(1, 3), rows(3)
     moved = attention(Tensor(x[[1, 0, 2]]), layout).data[2]
     np.testing.assert_allclose(moved, attention(Tensor(x), layout).data[2], rtol=1e-12)
+
+
+def test_any_projection_may_be_wrapped() -> None:
+    layer = nn.GroupedQueryAttention(12, 3, 1, 4)
+    x, layout = Tensor(np.ones((5, 12), np.float32)), nn.Layout.rectangular(1, 5)
+    plain = layer(x, layout).data
+    for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
+        setattr(layer, name, nn.Wrapper(getattr(layer, name)))
+    np.testing.assert_array_equal(layer(x, layout).data, plain)

@@ -10,6 +10,7 @@ from typing import Any
 
 from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError
+from minigrad.options import flag_of
 from minigrad.system.locks import FolderLock
 from minigrad.system.units import plural
 from minigrad.training.budget import Budget, read_decay
@@ -127,7 +128,7 @@ def _continued(given: TrainConfig, named: Collection[str], record: Record, folde
             larger[name] = value
         else:
             before = "none" if used.get(name) is None else used[name]
-            refused.append(f"--{name.replace('_', '-')} {value} (the run has {before})")
+            refused.append(f"{flag_of(name)} {value} (the run has {before})")
     if refused:
         raise InputError(
             f"{folder} was started with other settings: {', '.join(sorted(refused))}. Leave these flags out to "

@@ -24,6 +24,12 @@ NOT_STORED = ("resume", "plan", "profile", "out")
 """Settings on which the results of a run do not depend."""
 
 
+def run_of(folder: Path) -> Path | None:
+    """Return the run folder that a folder is, or whose best model it holds; None if no run wrote it."""
+    places = [folder, folder.resolve().parent] if folder.name == BEST else [folder]
+    return next((place for place in places if (place / FILE).is_file()), None)
+
+
 @dataclass
 class Record:
     """The content of minigrad.json; with its settings a run is continued and repeated."""
@@ -108,9 +114,9 @@ class Record:
 
     @classmethod
     def known(cls, folder: Path) -> Record | None:
-        """Return the record of a run folder, or of the run whose best model the folder holds; None of any other."""
-        places = [folder, folder.resolve().parent] if folder.name == BEST else [folder]
-        return next((cls.read(place) for place in places if (place / FILE).is_file()), None)
+        """Return the record of the run that a folder belongs to (`run_of`); None if no run wrote it."""
+        run = run_of(folder)
+        return None if run is None else cls.read(run)
 
     def write(self, folder: Path) -> None:
         """Replace minigrad.json; after a kill it holds either the old record or the new one."""

@@ -13,6 +13,7 @@ from minigrad.data.tokens.token_files import TokenFile, TokenMixture
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.distributed.world import ALONE, World, check_agreement, mpiexec
 from minigrad.errors import InputError, RunError
+from minigrad.options import flag_of
 from minigrad.system.files import reason
 from minigrad.system.locks import FolderLock
 from minigrad.system.terminal import command, say
@@ -35,7 +36,7 @@ def fingerprints(text: TokenizedCorpus, lessons: str, base: str) -> dict[str, st
 def check_processes_agree(world: World, settings: TrainConfig, found: Mapping[str, str]) -> None:
     """Raise InputError if processes have other settings, but for `threads`, or other `fingerprints` of their data."""
     if world.size > 1:
-        facts = {f"--{name.replace('_', '-')}": value for name, value in stored(settings).items()}
+        facts = {flag_of(name): value for name, value in stored(settings).items()}
         texts = {f"the {name.replace('_', ' ')}, by its hash": value for name, value in found.items()}
         check_agreement(world, texts | facts | {"--threads": None})
 
@@ -111,8 +112,8 @@ class RunFolder:
         if self.is_new:
             self.begin(tokenizer)
             return
-        if difference := self.record.difference_in_arithmetic():
-            say(difference)
+        if warning := self.record.difference_in_arithmetic():
+            say(warning)
         self.record.note_choices(settings)
         self.record.processes = self.world.size
         self.write()

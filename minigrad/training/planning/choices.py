@@ -74,20 +74,10 @@ def choose_settings(
     a batch is given, each of the `processes` gets a whole one. Raises InputError if the context is longer than the
     model's.
     """
-    limit = model.config.context_length
-    context = asked.context or min(CONTEXT, limit)
-    if context > limit:
-        raise InputError(f"--context {context} is longer than the model's context of {limit}; take at most {limit}")
-    is_set = "context_length" in assignments(asked.set) and not model.learns_positions
-    if is_set and asked.context is None and context < limit:
-        raise InputError(
-            f"--set context_length={limit} is how long the sequences of a model may be, and this run would train it on "
-            f"{context} tokens: give --context {limit} in its place"
-        )
+    context = _context(asked, model)
     batch = _batch(asked, context, processes)
-    per_step, limit_steps = batch * context * asked.accumulate, asked.steps
-    if asked.tokens:
-        limit_steps = math.ceil(asked.tokens / per_step)
+    per_step = batch * context * asked.accumulate
+    limit_steps = math.ceil(asked.tokens / per_step) if asked.tokens else asked.steps
     usual = "adamw" if asked.is_lesson or asked.adapter_rank else choose_optimizer(model, per_step, context)
     optimizer = asked.optimizer or usual
     update = optimizers.update_flops_per_token(optimizer, model, per_step)
@@ -115,6 +105,21 @@ def choose_settings(
     if asked.warmup is not None:
         given["warmup"] = warmup_steps(asked.warmup, steps)
     return RunSettings(**given | {name: value for name, value in chosen.items() if given[name] is None})
+
+
+def _context(asked: TrainConfig, model: LanguageModel) -> int:
+    """Return the tokens of the longest sequence; raises InputError if the settings and the model do not agree on it."""
+    limit = model.config.context_length
+    context = asked.context or min(CONTEXT, limit)
+    if context > limit:
+        raise InputError(f"--context {context} is longer than the model's context of {limit}; take at most {limit}")
+    is_set = "context_length" in assignments(asked.set) and not model.learns_positions
+    if is_set and asked.context is None and context < limit:
+        raise InputError(
+            f"--set context_length={limit} is how long the sequences of a model may be, and this run would train it on "
+            f"{context} tokens: give --context {limit} in its place"
+        )
+    return context
 
 
 def _batch(asked: OptimisationSettings, context: int, processes: int) -> int:

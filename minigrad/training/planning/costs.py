@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minigrad.adapters import AdaptedEmbedding
 from minigrad.distributed.pipeline import largest_stage
 from minigrad.distributed.world import World
 from minigrad.evaluate.rivals import MOST_BYTES
@@ -65,7 +63,7 @@ def flops_per_token(model: LanguageModel, context: float) -> float:
     A multiply-add of the forward pass is two FLOPs, and the backward pass takes twice as many: each product has two
     factors, and each of them gets a gradient, except a frozen matrix.
     """
-    frozen = sum(math.prod(each.shape) for each in model.multiplied() if not each.requires_grad)
+    frozen = sum(each.size for each in model.multiplied() if not each.requires_grad)
     return 6 * model.macs_per_token(context) - 2 * frozen
 
 
@@ -167,8 +165,7 @@ def memory(
     head = tokens * config.vocab_size // chunks
     if model.head().requires_grad:
         head += replicas * min(chunks, 2) * config.vocab_size * config.width
-    elif isinstance(table := model.tables()[-1], AdaptedEmbedding):
-        head += replicas * config.vocab_size * (config.width + len(table.token_adapter.tokens))
+    head += replicas * model.tables()[-1].copied()
     trained = model.num_trained()
     state = model.num_parameters() + int((replicas + (2 if processes == 1 else 3 / processes)) * trained)
     return Memory(state * itemsize, (tokens * per_token + head) * itemsize)

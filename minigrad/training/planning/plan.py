@@ -117,7 +117,7 @@ class Plan:
 
     @functools.cached_property
     def tokens_at_end(self) -> int:
-        """The same with the test text, if the run evaluates it."""
+        """The number of tokens that are read after the last step: the validation text, and the test text if wanted."""
         return self.evaluated_tokens + (self._tokens_of(self.text.test) if self.settings.test else 0)
 
     def _tokens_of(self, text: TokenFile) -> int:

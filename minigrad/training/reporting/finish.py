@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from minigrad.distributed.world import ALONE, World, mpiexec
 from minigrad.evaluate import rivals
 from minigrad.experts import load
+from minigrad.options import flag_of
 from minigrad.system import forks, hardware
 from minigrad.system.terminal import command, phase, say
 from minigrad.system.units import format_bytes, format_seconds
@@ -23,7 +24,7 @@ from minigrad.training.folder.record import NOT_STORED, REPORT, TrainResult, sto
 from minigrad.training.planning.plan import Plan
 from minigrad.training.report import one_run
 from minigrad.training.reporting import metrics
-from minigrad.training.run import Run
+from minigrad.training.run import Finding, Run
 from minigrad.training.settings import TrainConfig
 from minigrad.training.validation import evaluate, score_of_test
 
@@ -73,19 +74,23 @@ def finish(run: Run) -> TrainResult | None:
         memory=memory,
         sections=[*(found.section for found in findings), *load.sections(lines)],
     )
+    _say_result(run, result, findings, memory, path)
+    return result
+
+
+def _say_result(run: Run, result: TrainResult, findings: Sequence[Finding], memory: int, report: Path) -> None:
     if run.profile is not None:
         say(run.profile.table(run.plan.rates.products, len(run.workers.models)))
-    say(one_run.compare_with_xz(folder.record.result))
+    say(one_run.compare_with_xz(run.folder.record.result))
     for found in findings:
         say(found.verdict)
     if run.last and (better := describe_best(run.best, run.last, run.folder.best)):
         say(better)
     say(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
-    say(f"report   {path}")
+    say(f"report   {report}")
     if run.model.can_generate:
-        say(f"write    {command('generate.py', folder.path, *(['--chat'] if settings.is_lesson else []))}")
-    say(f"repeat   {repeat}")
-    return result
+        say(f"write    {command('generate.py', result.out, *(['--chat'] if run.settings.is_lesson else []))}")
+    say(f"repeat   {result.command}")
 
 
 def describe_best(best: Best | None, last: Best, folder: Path) -> str:
@@ -115,17 +120,16 @@ def repeat_command(
     processes = 1 if (settings.batch or 0) % world.size else world.size
     start = mpiexec(world) if processes > 1 else ""
     (first, decay), *later = itertools.zip_longest([*stages, settings.steps], [*decays, settings.decay], fillvalue="")
+    batch = settings.batch and settings.batch // processes
+    values = vars(settings) | {"steps": first, "decay": decay or None, "batch": batch}
+    left_out = {*NOT_STORED, "minutes", "tokens", *(["pipeline"] if processes == 1 else [])}
     out, words = f"{folder}-again", list[str]()
     for field in dataclasses.fields(TrainConfig):
-        batch = settings.batch and settings.batch // processes
-        changed = {"steps": first, "decay": decay or None, "batch": batch}
-        value = changed.get(field.name, getattr(settings, field.name))
-        if field.name in (*NOT_STORED, "minutes", "tokens") or (field.name == "pipeline" and processes == 1):
+        value = values[field.name]
+        if field.name in left_out or (value == field.default and field.name not in ("model", "size")):
             continue
-        if value != field.default or field.name in ("model", "size"):
-            flag = "--" + field.name.replace("_", "-")
-            is_short = isinstance(value, float) and float(f"{value:g}") == value
-            words += [flag] if value is True else [flag, f"{value:g}" if is_short else str(value)]
+        is_short = isinstance(value, float) and float(f"{value:g}") == value
+        words += [flag_of(field.name), *([] if value is True else [f"{value:g}" if is_short else str(value)])]
     again = [
         start + command("train.py", "--resume", out, "--steps", steps, *(["--decay", decay] if decay else []))
         for steps, decay in later
