@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.evaluation.study import Study
@@ -51,7 +52,7 @@ def _of_one(study: Study, result: Result) -> Iterator[str]:
     if (warmup := given.get("warmup")) is not None:
         given["warmup"] = warmup_steps(warmup, result["steps"])
     for name, value in given.items():
-        if value != "auto" and used.get(name, value) != value:
+        if not _is_as_given(name, used.get(name, value), value):
             yield f"{_called(result)} was trained with {name} {used[name]}, and its flags say {value}"
     if job["rate"] is not None and used["lr"] != job["rate"]:
         yield f"{_called(result)} was trained with the learning rate {used['lr']:g}, and {job['rate']:g} was chosen"
@@ -60,6 +61,13 @@ def _of_one(study: Study, result: Result) -> Iterator[str]:
         yield f"{_called(result)} read {result['tokens']:,} tokens of {job['amount']:,}"
     if job["kind"] == "seconds" and abs(result["seconds"] / job["amount"] - 1) > 0.1:
         yield f"{_called(result)} took {result['seconds']:.0f} seconds of {job['amount']}"
+
+
+def _is_as_given(name: str, used: Any, given: Any) -> bool:
+    """Whether a run had a setting of its flags; of a model that is given by its name, it notes the folder."""
+    if name in ("init", "teacher"):
+        return Path(str(used)).name == Path(str(given)).name
+    return bool(given == "auto" or used == given)
 
 
 def _of_all(study: Study, rows: Sequence[Result]) -> Iterator[str]:

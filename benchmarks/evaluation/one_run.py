@@ -8,6 +8,7 @@ import json
 import platform
 import shutil
 import sys
+import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from minigrad.formats.json_files import read_json, write_json
 from minigrad.training.settings import TrainConfig
 
 RESULT, TEST, FAILED = "result.json", "test.json", "failed.json"
-DIVERGED = 3  # the exit code of a run that diverged, which is a result; any other error is none
+FAILS = 3  # the exit code of a run that diverged or whose arm has a fault, so that another try would end alike
 
 
 def install(study: Study, arm: Arm) -> None:
@@ -131,8 +132,12 @@ def main() -> int:
             raise
 
     said, less = "interrupted", "take fewer runs side by side"
-    code = exit_code("run", noting, interrupted=said, less_memory=less)
-    return DIVERGED if diverged else code
+    try:
+        code = exit_code("run", noting, interrupted=said, less_memory=less)
+    except Exception:
+        traceback.print_exc()
+        return FAILS
+    return FAILS if diverged else code
 
 
 def read_result(out: Path) -> dict[str, Any] | None:

@@ -85,11 +85,10 @@ def chosen_rate(study: Study, results: Results, arm: str, corpus: str) -> float 
 
 def write_table(path: Path, results: Results) -> None:
     """Write all results as one compressed file, a line of JSON each, which `read_table` reads."""
-    with replacing(path) as temporary, gzip.open(temporary, "wt", encoding="utf-8") as file:
-        for each in results.finished:
-            file.write(json.dumps(each, separators=(",", ":")) + "\n")
-        for job, reason in results.failed:
-            file.write(json.dumps({"failed": vars(job), "reason": reason}) + "\n")
+    lines = [json.dumps(each, separators=(",", ":")) for each in results.finished]
+    lines += [json.dumps({"failed": vars(job), "reason": reason}) for job, reason in results.failed]
+    with replacing(path) as temporary:
+        temporary.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0))
 
 
 def read_table(path: Path, study: Study) -> Results:

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from minigrad.system import hardware, processors  # isort: skip  (before NumPy)
 
 from benchmarks.evaluation import report
-from benchmarks.evaluation.one_run import DIVERGED, FAILED, RESULT, TEST
+from benchmarks.evaluation.one_run import FAILED, FAILS, RESULT, TEST
 from benchmarks.evaluation.results import Results, chosen_rate, read
 from benchmarks.evaluation.study import Job, Study, code_digest, git
 from minigrad.cli.exits import exit_code
@@ -133,7 +133,7 @@ class Runner:
             return subprocess.Popen(command, stdout=log, stderr=log)
 
     def wait_for_one(self) -> None:
-        """Wait until a run ends; one that diverged is noted, and any other error ends the study."""
+        """Wait until a run ends; one that fails in itself is noted, and any other error ends the study."""
         while all(process.poll() is None for process in self.running.values()):
             time.sleep(0.1)
         for job, process in list(self.running.items()):
@@ -143,7 +143,7 @@ class Runner:
             place = self.folder / job.place
             if code in _STOPPED:
                 self.stop(_STOPPED[code])
-            elif code == DIVERGED:
+            elif code == FAILS:
                 reason = _last_words(place.with_suffix(".log"))
                 place.mkdir(parents=True, exist_ok=True)
                 write_json(place / FAILED, {"job": dataclasses.asdict(job), "reason": reason})

@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
 from minigrad.formats.typed import read_dataclass
-from minigrad.options import unknown
+from minigrad.options import flag_of, unknown
 from minigrad.training.settings import TrainConfig
-from models.pretrained import find_runs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TUNED_FROM = 1_000
@@ -143,7 +142,7 @@ class Study:
             if not name.strip("."):
                 raise InputError("the name of an arm needs a letter or a digit, for its folder")
             if sum(_slug(each).casefold() == name.casefold() for each in names) > 1:
-                raise InputError(f"two arms are called {name!r}; each needs a name of its own")
+                raise InputError(f"two arms are called {name!r}, or nearly so; each needs a folder of its own")
         if not (self.tokens or self.seconds or self.round) or not self.corpora or not self.judged:
             raise InputError("a study needs the lengths of its runs (tokens or seconds), corpora and judged lengths")
         if self.round and (self.tokens or self.seconds or self.tuning or len(self.corpora) > 1):
@@ -191,13 +190,12 @@ class Study:
         if own := given & {*_OWN, *(["lr"] if self.tuning else [])}:
             entry = _OWN_ENTRIES.get(name := min(own))
             better = f"give {entry}" if entry else "leave it out"
-            raise InputError(f"the flags of {arm.name!r} have --{name}, which the study itself sets: {better}")
+            raise InputError(f"the flags of {arm.name!r} have {flag_of(name)}, which the study itself sets: {better}")
         return config
 
     def given(self, arm: Arm) -> dict[str, Any]:
-        """Return the settings that the flags of an arm name, with their values as a run records them."""
+        """Return the settings that the flags of an arm name, with their values."""
         config, given = self._read_flags(arm)
-        config = find_runs(config)
         return {name: getattr(config, name) for name in sorted(given)}
 
     def _read_flags(self, arm: Arm) -> tuple[TrainConfig, set[str]]:

@@ -150,7 +150,11 @@ class Module:
         vectors, each kind contiguous for the optimizer; frozen parameters come last, without gradients. `draw=False`
         leaves zeros, for weights that will be loaded. Raises InputError unless the dtype is float32 or float64.
         """
-        if (name := getattr(dtype, "__name__", str(dtype))) not in ("float32", "float64"):
+        try:
+            name = np.dtype(dtype).name
+        except TypeError:  # one that NumPy does not have, such as bfloat16
+            name = str(dtype)
+        if name not in ("float32", "float64"):
             raise InputError(f"a model's parameters are float32 or float64, not {name}")
         parameters = [parameter for parameter in self.parameters() if parameter.is_placed]
         data = np.zeros(sum(parameter.size for parameter in parameters), dtype)

@@ -41,8 +41,9 @@ def line_chart(
 ) -> str:
     """Return an SVG chart of values over steps, or `over` something else that is counted.
 
-    A dashed horizontal line is drawn at each of `references` (label, value). The legend of several lines is left out if
-    the page has one (`key`). A chart of a single series starts at zero: otherwise a change of 1% would fill the height.
+    The horizontal axis begins at 0, but at the first position if it counts these. A dashed line is drawn at each of
+    `references` (label, value). The legend of several lines is left out if the page has one (`key`). The values of a
+    single series start at zero: otherwise a change of 1% would fill the height.
     """
     values = [value for each in series for value in each.values if math.isfinite(value)]
     values += [value for _, value in references]
@@ -50,7 +51,7 @@ def line_chart(
     low = min(low, 0.0) if len(series) == 1 else low
     margin = (0.05 if len(series) > 1 else 0.125) * (high - low) or 0.5 * abs(high) or 0.5
     steps = [step for each in series for step in each.steps] or [0]
-    begin = 0.0 if over == "step" else float(min(steps))
+    begin = float(min(steps)) if over == "position" else 0.0
     x = _Axis(begin, max(*map(float, steps), begin + 1), _LEFT, _WIDTH - _RIGHT)
     low, high = low - margin if len(series) > 1 or low < 0 else low, high + margin
     has_legend = legend and len(series) > 1

@@ -10,6 +10,7 @@ import glob
 import hashlib
 import os
 import platform
+import re
 import stat
 import sys
 import threading
@@ -21,6 +22,7 @@ from pathlib import Path
 from minigrad.errors import InputError, RunError
 from minigrad.system.units import format_bytes
 
+_DAY = 86_400  # seconds
 _WAITS = (0.01, 0.1, 0.4, 1.0)  # seconds between tries to rename a file that another program has open
 
 
@@ -28,18 +30,18 @@ _WAITS = (0.01, 0.1, 0.4, 1.0)  # seconds between tries to rename a file that an
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write; when the block ends without an error, it becomes `path`.
 
-    Its name holds the machine, the process and the thread. Files of processes that have ended here are removed, and one
-    of our own name, which may be a link to a file elsewhere. Raises OSError if the disk is full or read-only; `path` is
-    then unchanged.
+    Its name holds the machine, the process and the thread. Files of processes that have ended here are removed, those
+    of other machines after a day, and one of our own name, which may be a link to a file elsewhere. Raises OSError if
+    the disk is full or read-only; `path` is then unchanged.
     """
     machine = mark_of_machine()
     temporary = path.with_name(f".{path.name}.{machine}-{os.getpid()}-{threading.get_native_id()}.tmp")
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.{machine}-*-*.tmp"):
-        process, _, thread = leftover.name.split(".")[-2].removeprefix(f"{machine}-").partition("-")
-        is_ours = process.isdecimal() and thread.isdecimal()
-        if leftover == temporary or (is_ours and not _is_running(process)):
-            with suppress(PermissionError):  # on Windows, a file that another process has open
-                leftover.unlink(missing_ok=True)
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*-*-*.tmp"):
+        found = re.fullmatch(r"([0-9a-f]{8})-(\d+)-\d+", leftover.name.split(".")[-2])
+        if leftover != temporary and (found is None or _may_be_written(leftover, found[1] == machine, found[2])):
+            continue
+        with suppress(PermissionError):  # on Windows, a file that another process has open
+            leftover.unlink(missing_ok=True)
     try:
         yield temporary
         sync_file(temporary)
@@ -48,6 +50,16 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def _may_be_written(leftover: Path, is_of_this_machine: bool, process: str) -> bool:
+    """Whether the process that makes a temporary file may still be at work."""
+    if is_of_this_machine:
+        return _is_running(process)
+    try:
+        return time.time() - leftover.stat().st_mtime < _DAY
+    except OSError:
+        return True
 
 
 def mark_of_machine() -> str:

@@ -87,6 +87,10 @@ def test_weights_are_a_function_of_the_seed() -> None:
     assert same["scale"] == 2
     with pytest.raises(InputError, match="float32 or float64, not float16"):
         Tied().initialise(dtype="float16")
+    with pytest.raises(InputError, match="float32 or float64, not bfloat16"):
+        Tied().initialise(dtype="bfloat16")
+    for known in (float, "double", np.float64):
+        Tied().initialise(dtype=known)
 
 
 def test_initial_values_have_the_given_standard_deviation() -> None:

@@ -258,6 +258,12 @@ def test_a_conversation_is_that_of_the_api(browser: Browser, make_served: Callab
         assert texts(page, "#status-1") == ["The server stopped: it broke."]
         assert fields(page, ["message-1"]) == ["to be?"]
         assert page.run("playground.columns[0].messages.length") == 2
+        empty = opening.partition('data: {"error')[0] + "data: [DONE]\n\n"
+        page.run(f"window.fetch = async (path) => new Response(path === '/tokenize' ? {counted!r} : {empty!r})")
+        page.run("document.getElementById('ask-1').requestSubmit()")
+        idle(page)
+        assert texts(page, "#status-1") == ["The model gave no answer."]
+        assert fields(page, ["message-1"]) == ["to be?"]
 
 
 @needs_a_browser
@@ -297,6 +303,8 @@ def test_a_text_of_a_tokenizer_with_byte_fallback_stays_as_it_is(
     served = dataclasses.replace(served, tokenizer=Tokenizer(byte_fallback.vocabulary()), form=None)
     with serving([served]) as wire:
         open_at(page, wire)
+        until(page, "!document.getElementById('columns').hidden")
+        idle(page)
         for text in ("to be", " to be"):
             fill(page, {"text-1": text, "count-1": 5})
             page.run("playground.columns[0].edit()")

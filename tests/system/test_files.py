@@ -75,6 +75,10 @@ def test_what_a_killed_writer_left_behind_is_removed(tmp_path):
         (tmp_path / name).write_text("half", encoding="utf-8")
     write_text(tmp_path / "file", "whole")
     assert names(tmp_path) == sorted([*others, "file"])
+    (theirs,) = (tmp_path / name for name in others if name.startswith(far))
+    os.utime(theirs, (0, 0))  # for more than a day
+    write_text(tmp_path / "file", "whole")
+    assert names(tmp_path) == sorted([*set(others) - {theirs.name}, "file"])
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows cannot tell, but lets nobody remove open files")

@@ -215,6 +215,10 @@ class Column {
           answer.textContent = said.content;
           answer.scrollIntoView({ block: "nearest" });
         }
+        if (!said.content) {
+          this.takeBack(content, question, answer);
+          return "The model gave no answer.";
+        }
         return messages.length < all.length ? "The oldest messages were left out: they no longer fit." : "";
       } catch (error) {
         if (!said.content) this.takeBack(content, question, answer);

@@ -117,7 +117,7 @@ def _context(asked: TrainConfig, model: LanguageModel) -> int:
     if is_set and asked.context is None and context < limit:
         raise InputError(
             f"--set context_length={limit} is how long the sequences of a model may be, and this run would train it on "
-            f"{context} tokens: give --context {limit} in its place"
+            f"{context} tokens: give --context {limit} too"
         )
     return context
 

@@ -113,13 +113,13 @@ def test_a_run_is_a_process_that_leaves_its_result(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "error", "said"),
     [
-        (run.DIVERGED, None, ""),
+        (run.FAILS, None, ""),
         (1, RunError, "ended with exit code 1: no network; the same command continues it"),
         (2, InputError, "'plain' (seed 0) was refused. no network"),
         (-9, RunError, "was killed by signal 9; the same command continues it"),
     ],
 )
-def test_a_run_that_diverged_is_a_result_and_any_other_error_ends_the_study(
+def test_a_run_that_fails_is_a_result_and_any_other_error_ends_the_study(
     tmp_path: Path, code: int, error: type[Exception] | None, said: str
 ) -> None:
     study, runner = toy(tmp_path), Runner(toy(tmp_path), tmp_path, 1)
@@ -138,12 +138,18 @@ def test_a_run_that_diverged_is_a_result_and_any_other_error_ends_the_study(
     assert not read(study, tmp_path).failed
 
 
-def test_a_run_says_by_its_exit_code_that_it_diverged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_says_by_its_exit_code_that_another_try_would_fail_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study = toy(tmp_path)
     job = json.dumps(vars(Job("plain", 0, study.corpora[0], "tokens", 480, 1e20)))
     monkeypatch.setattr(sys, "argv", ["one_run.py", str(study.path), str(tmp_path / "run"), job])
     with quick_runs():
-        assert one_run.main() == run.DIVERGED
+        assert one_run.main() == run.FAILS
+        monkeypatch.setattr(one_run, "make", Mock(side_effect=ZeroDivisionError))  # a fault of the arm
+        assert one_run.main() == run.FAILS
+        monkeypatch.setattr(one_run, "make", Mock(side_effect=RunError("no network")))
+        assert one_run.main() == 1
 
 
 def test_other_code_or_another_study_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

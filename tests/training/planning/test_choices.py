@@ -130,6 +130,6 @@ def test_a_warm_up_may_be_a_share_of_the_steps(share, steps):
 def test_a_longer_model_needs_a_longer_context_too():
     model = models.skeleton("vidya-v2", "nano", context_length=512)
     asked = TrainConfig(steps=5, set="context_length=512")
-    with pytest.raises(InputError, match="would train it on 256 tokens: give --context 512 in its place"):
+    with pytest.raises(InputError, match="would train it on 256 tokens: give --context 512 too"):
         chosen(asked, model)
     assert chosen(replace(asked, context=512), model).context == 512
