@@ -73,13 +73,15 @@ def test_the_record_of_a_study_is_what_its_table_gives(table: Path) -> None:
         }
         parts = ("nats, repeated pairs", "nats, other tokens")
         wanted |= dict(zip(parts, np.mean([nats(run, study.judged[0]) for run in runs], axis=0), strict=True))
+        shares = [np.mean(run["merge_ratio"]) for run in runs if "merge_ratio" in run]
+        wanted["tokens merged, %"] = 100 * np.mean(shares) if shares else None
         for length in study.judged[1:]:
             wanted[f"bits per byte, {length}"] = np.mean([score(run, length) for run in runs])
         for column in record.columns:
             printed = record.values(each.arm.name)[record.columns.index(column)]
             if not printed:
                 assert p is None
-                assert column in ("difference", "95% interval", "p", "p, corrected")
+                assert column in ("difference", "95% interval", "p", "p, corrected", "tokens merged, %")
             elif column == "95% interval":
                 ends = [record.value(each.arm.name, column, number) for number in (0, 1)]
                 assert ends == pytest.approx(each.both.interval(), abs=1e-3)
