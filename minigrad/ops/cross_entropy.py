@@ -41,12 +41,12 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[Array, Backward]:
     if not logits.ndim or targets.shape != logits.shape[:-1]:
         raise ShapeError(f"cross_entropy needs one target per row: logits {logits.shape}, targets {targets.shape}")
     flat, count = checked_targets("cross_entropy", targets, logits.shape[-1])
-    losses, shifts, totals = kernels.cross_entropy_forward(logits, flat, IGNORE)
+    losses, sums = kernels.cross_entropy_forward(logits, flat, IGNORE)
 
     def backward(dy: Array) -> tuple[Array, None]:
         # A row's loss is logsumexp(x) - x_target, and the derivative of logsumexp is the softmax, so
         # dL/dx = (softmax(x) - one-hot(target)) / N: the logit of the true token should rise, all others fall.
-        return kernels.cross_entropy_backward(logits, flat, IGNORE, shifts, totals, float(dy) / count), None
+        return kernels.cross_entropy_backward(logits, flat, IGNORE, sums, float(dy) / count), None
 
     return np.asarray(losses.sum() / losses.dtype.type(count)), backward
 
@@ -144,7 +144,7 @@ class ChunkedLosses:
         losses = np.empty(len(self.x), self.x.dtype)
         for chunk in row_chunks(len(self.x), len(self.weight)):
             logits = product(self.x[chunk], self.weight.T)
-            losses[chunk], *_ = kernels.cross_entropy_forward(logits, self.targets[chunk], IGNORE)
+            losses[chunk], _ = kernels.cross_entropy_forward(logits, self.targets[chunk], IGNORE)
         return losses
 
     def lose(self, logits: Array, chunk: slice, scales: Array) -> Array:

@@ -23,7 +23,7 @@ def test_unknown_formats_and_needless_options_are_named(tmp_path):
         ("own.tiktoken", None, set()),
         ("run", "gpt2", {"vocab.json", "merges.txt", "tokenizer_config.json"}),
         ("run", "huggingface", {"tokenizer.json", "tokenizer_config.json"}),
-        ("ranks", "tiktoken", set()),
+        ("ranks.tiktoken", "tiktoken", set()),
     ],
 )
 def test_the_path_or_the_format_decides_what_is_written(tmp_path, name, format, files):

@@ -87,7 +87,7 @@ def _choose_tasks(inputs: Inputs, chosen: Chosen, start: int, stop: int) -> None
                 x, line = q[row, head * size + d], elements[d * num_keys : d * num_keys + seen]
                 for i in range(line.size):
                     scores[i] += x * line[i]
-            for i in range(seen):
+            for i in range(inputs.seen.first[row], seen):
                 score = scores[i] if scores[i] <= infinity else infinity  # a score that is NaN is not lost
                 scores[count], keys[count] = score, first_key + i
                 count += 1 if score > -infinity else 0

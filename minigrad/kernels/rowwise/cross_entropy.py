@@ -15,6 +15,9 @@ from minigrad.typing import Array
 Targets = tuple[Array, int]
 """The true class of each row (rows,) int64, and the class that means "no target"."""
 
+Sums = tuple[Array, Array]
+"""Of each row (rows,), its largest logit m and the sum of the exponentials $\\sum_j e^{x_j - m}$."""
+
 
 @exact
 def cost(logit: Any, shift: Any, log_total: Any) -> Any:
@@ -23,10 +26,9 @@ def cost(logit: Any, shift: Any, log_total: Any) -> Any:
 
 
 @kernel
-def _cross_entropy_rows(
-    logits: Array, targets: Targets, losses: Array, shifts: Array, totals: Array, start: int, stop: int
-) -> None:
-    (classes, ignored), width, zero = targets, logits.shape[1], logits.dtype.type(0)
+def _cross_entropy_rows(logits: Array, targets: Targets, losses: Array, sums: Sums, start: int, stop: int) -> None:
+    (classes, ignored), (shifts, totals) = targets, sums
+    width, zero = logits.shape[1], logits.dtype.type(0)
     lanes = np.empty(LANES, logits.dtype)
     for i in range(start, stop):
         if classes[i] == ignored:
@@ -45,9 +47,10 @@ def _cross_entropy_rows(
 
 @kernel
 def _cross_entropy_backward_rows(
-    logits: Array, targets: Targets, shifts: Array, totals: Array, scale: float, dx: Array, start: int, stop: int
+    logits: Array, targets: Targets, sums: Sums, scale: float, dx: Array, start: int, stop: int
 ) -> None:
-    (classes, ignored), width, zero = targets, logits.shape[1], logits.dtype.type(0)
+    (classes, ignored), (shifts, totals) = targets, sums
+    width, zero = logits.shape[1], logits.dtype.type(0)
     for i in range(start, stop):
         if classes[i] == ignored:
             for j in range(width):
@@ -87,21 +90,19 @@ def _cross_entropy_in_place_rows(
         logits[i, classes[i]] -= scales[i]
 
 
-def cross_entropy_forward(logits: Array, targets: Array, ignore: int) -> tuple[Array, Array, Array]:
-    """Return each row's loss in nats, its largest logit m and $\\sum_j e^{x_j - m}$; 0 where the target is `ignore`."""
+def cross_entropy_forward(logits: Array, targets: Array, ignore: int) -> tuple[Array, Sums]:
+    """Return each row's loss in nats, and its sums; all are 0 where the target is `ignore`."""
     rows = rows_of(logits)
     losses, shifts, totals = (np.empty(len(rows), rows.dtype) for _ in range(3))
-    share_rows(_cross_entropy_rows, 4, rows, (targets, ignore), losses, shifts, totals)
-    return losses, shifts, totals
+    share_rows(_cross_entropy_rows, 4, rows, (targets, ignore), losses, (shifts, totals))
+    return losses, (shifts, totals)
 
 
-def cross_entropy_backward(
-    logits: Array, targets: Array, ignore: int, shifts: Array, totals: Array, scale: float
-) -> Array:
+def cross_entropy_backward(logits: Array, targets: Array, ignore: int, sums: Sums, scale: float) -> Array:
     """Return (softmax - one-hot) * `scale`, row by row; zero where the target is `ignore`."""
     rows = rows_of(logits)
     dx = np.empty_like(rows)
-    share_rows(_cross_entropy_backward_rows, 4, rows, (targets, ignore), shifts, totals, rows.dtype.type(scale), dx)
+    share_rows(_cross_entropy_backward_rows, 4, rows, (targets, ignore), sums, rows.dtype.type(scale), dx)
     return dx.reshape(logits.shape)
 
 

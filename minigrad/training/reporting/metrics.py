@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import parse_object
 from minigrad.formats.typed import read_dataclass
@@ -64,7 +62,15 @@ class Measurement:
                 record[each.name] = int(value) if each.type.startswith("int") else float(value)
         if self.decisions:
             record["decisions"] = self.decisions
-        return record | {name: [float(value) for value in np.ravel(each)] for name, each in self.of_family.items()}
+        return record | {name: _numbers(each) for name, each in self.of_family.items()}
+
+
+def _numbers(values: Any) -> list[float]:
+    """Return numbers as a list, or a single one as a list of one."""
+    try:
+        return [float(value) for value in values]
+    except TypeError:
+        return [float(values)]
 
 
 FIELDS = {each.name for each in dataclasses.fields(Measurement)}

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from docs import build
-from docs.extensions import notebooks
-from docs.extensions.notebooks import path_from
 
 pytestmark = [pytest.mark.docs, pytest.mark.filterwarnings("default")]
 
@@ -51,6 +49,9 @@ def test_the_cells_of_a_notebook_run(folder: Path) -> None:
 
 
 def test_a_link_is_written_as_markdown_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from docs.extensions import notebooks
+    from docs.extensions.notebooks import path_from
+
     assert path_from(tmp_path / "here", tmp_path / "docs" / "index.md") == "../docs/index.md"
 
     def on_another_drive(target: Path, folder: Path) -> str:

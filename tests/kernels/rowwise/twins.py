@@ -11,7 +11,7 @@ from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.rowwise import exponential
 from minigrad.kernels.rowwise import normal_cdf as normal
-from minigrad.kernels.rowwise.cross_entropy import Targets
+from minigrad.kernels.rowwise.cross_entropy import Sums, Targets
 from minigrad.kernels.rowwise.distillation import Lesson
 from minigrad.kernels.rowwise.softmax import LANES
 from tests.kernels.twin import UNTOUCHED, WIDTHS, Arguments, Array, Twin, flat, numbers, rows, span, untouched
@@ -135,13 +135,12 @@ def _cross_entropy_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     count, width = draw(st.integers(0, 5)), draw(WIDTHS)
     logits = numbers(draw, dtype, count, width, scale=3)
     classes = draw(st.lists(st.integers(-1, width - 1), min_size=count, max_size=count))
-    results = [np.full(count, UNTOUCHED, dtype) for _ in range(3)]
-    return [logits, (np.array(classes, np.int64), -1), *results, *span(draw, count)]
+    losses, *sums = (np.full(count, UNTOUCHED, dtype) for _ in range(3))
+    return [logits, (np.array(classes, np.int64), -1), losses, tuple(sums), *span(draw, count)]
 
 
-def _cross_entropy_rows(
-    logits: Array, targets: Targets, losses: Array, shifts: Array, totals: Array, start: int, stop: int
-) -> None:
+def _cross_entropy_rows(logits: Array, targets: Targets, losses: Array, sums: Sums, start: int, stop: int) -> None:
+    shifts, totals = sums
     for i in range(start, stop):
         target, ignored = targets[0][i], targets[1]
         real = target != ignored
@@ -152,7 +151,7 @@ def _cross_entropy_rows(
 
 @st.composite
 def _cross_entropy_in_place_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    logits, targets, losses, *_, start, stop = draw(_cross_entropy_arguments(dtype))
+    logits, targets, losses, _, start, stop = draw(_cross_entropy_arguments(dtype))
     return [logits, targets, losses, numbers(draw, dtype, len(losses)), start, stop]
 
 
@@ -161,8 +160,8 @@ def _cross_entropy_in_place_rows(
 ) -> None:
     before = logits.copy()
     sums = np.empty_like(losses), np.empty_like(losses)
-    _cross_entropy_rows(before, targets, losses, *sums, start, stop)
-    _cross_entropy_backward_rows(before, targets, *sums, 1.0, logits, start, stop)
+    _cross_entropy_rows(before, targets, losses, sums, start, stop)
+    _cross_entropy_backward_rows(before, targets, sums, 1.0, logits, start, stop)
     logits[start:stop] *= scales[start:stop, None]
 
 
@@ -196,14 +195,14 @@ def _distillation_rows(
 
 @st.composite
 def _cross_entropy_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    logits, targets, *_, start, stop = draw(_cross_entropy_arguments(dtype))
+    logits, targets, _, _, start, stop = draw(_cross_entropy_arguments(dtype))
     shifts = logits.max(axis=1, initial=-np.inf)
     totals = np.exp(logits - shifts[:, None]).sum(axis=1)
-    return [logits, targets, shifts, totals, dtype(0.25), untouched(logits), start, stop]
+    return [logits, targets, (shifts, totals), dtype(0.25), untouched(logits), start, stop]
 
 
 def _cross_entropy_backward_rows(
-    logits: Array, targets: Targets, shifts: Array, totals: Array, scale: float, dx: Array, start: int, stop: int
+    logits: Array, targets: Targets, sums: Sums, scale: float, dx: Array, start: int, stop: int
 ) -> None:
     for i in range(start, stop):
         target, ignored = targets[0][i], targets[1]
@@ -225,6 +224,11 @@ def _row_maximum(x: Array, row: int, width: int, lanes: Array) -> Any:
 @st.composite
 def _exponential_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     return [np.float32(draw(st.floats(-87, 88, width=32)))]
+
+
+@st.composite
+def _probability_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    return [dtype(draw(st.floats(-9, 9, width=32))) for _ in range(3)]
 
 
 def _normal(x: Any) -> Any:
@@ -251,6 +255,8 @@ TWINS: dict[str, Twin] = {
     "rowwise.gelu._gelu_exact_backward_rows": Twin(flat(2), _gelu_exact_backward_rows),
     "rowwise.gelu._gelu_tanh_rows": Twin(flat(1), _gelu_tanh_rows),
     "rowwise.gelu._gelu_tanh_backward_rows": Twin(flat(2), _gelu_tanh_backward_rows),
+    "rowwise.softmax.log_probability": Twin(_probability_arguments, lambda x, shift, log_total: x - shift - log_total),
+    "rowwise.cross_entropy.cost": Twin(_probability_arguments, lambda x, shift, log_total: log_total + shift - x),
     "rowwise.softmax.row_maximum": Twin(_maximum_arguments, _row_maximum),
     "rowwise.normal_cdf.normal_float32": Twin(_exponential_arguments, _normal, portable=normal.normal, error=3e-7),
     "rowwise.softmax._softmax_rows": Twin(rows(1, 1), _softmax_rows),
