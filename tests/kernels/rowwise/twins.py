@@ -256,7 +256,7 @@ TWINS: dict[str, Twin] = {
     "rowwise.gelu._gelu_tanh_rows": Twin(flat(1), _gelu_tanh_rows),
     "rowwise.gelu._gelu_tanh_backward_rows": Twin(flat(2), _gelu_tanh_backward_rows),
     "rowwise.softmax.log_probability": Twin(_probability_arguments, lambda x, shift, log_total: x - shift - log_total),
-    "rowwise.cross_entropy.cost": Twin(_probability_arguments, lambda x, shift, log_total: log_total + shift - x),
+    "rowwise.cross_entropy.cost": Twin(_probability_arguments, lambda x, shift, log_total: log_total - (x - shift)),
     "rowwise.softmax.row_maximum": Twin(_maximum_arguments, _row_maximum),
     "rowwise.normal_cdf.normal_float32": Twin(_exponential_arguments, _normal, portable=normal.normal, error=3e-7),
     "rowwise.softmax._softmax_rows": Twin(rows(1, 1), _softmax_rows),
