@@ -161,7 +161,8 @@ class Study:
             raise InputError(
                 "a study needs a margin above 0, at least 2 seeds, no seed below 0, and lengths of at least 1"
             )
-        if (tuning := self.tuning) and (min(tuning.tokens, tuning.seeds) < 1 or not (tuning.rates or self._all_rated)):
+        all_rated = all(each.rates for each in self.arm)
+        if (tuning := self.tuning) and (min(tuning.tokens, tuning.seeds) < 1 or not (tuning.rates or all_rated)):
             raise InputError("tuning needs rates, tokens and at least 1 seed")
         for each in self.arm:
             self.config(each)
@@ -169,10 +170,6 @@ class Study:
                 raise InputError(f"the model of {each.name!r} is {each.model!r}; expected FILE.py:CLASS")
             if each.model and not self.file_of(each).is_file():
                 raise InputError(f"the model of {each.name!r} is in {self.file_of(each)}, which does not exist")
-
-    @property
-    def _all_rated(self) -> bool:
-        return all(arm.rates for arm in self.arm)
 
     def in_round(self, number: int, names: Collection[str]) -> Study:
         """Return the study of one round, of the arms of these names; its seeds are those of no other round."""

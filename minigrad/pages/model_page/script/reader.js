@@ -16,8 +16,8 @@ class Reader {
 
   // Change the text. The tokens that it shares with the text before stay read; if others followed, the last of them is
   // read again, for its logits. Of a text that is longer than the context, the last part is read; the last half, if the
-  // text only grew, so that the next half costs no more than before. At least a quarter of a context is read of a text that
-  // has become shorter.
+  // text only grew, so that the next half costs no more than before. At least a quarter of a context is read of a text
+  // that has become shorter.
   replace(ids) {
     const { context } = this.machine;
     let same = 0;
