@@ -321,8 +321,8 @@ def write(config: GenerateConfig, explicit: Collection[str] = ()) -> Iterator[st
         config = replace(config, samples=4)
     console.check_text("prompt", config.prompt)
     console.check_text("stop", config.stop)
-    takes_no_prompt = config.chat or config.teach or config.page is not None
-    if not takes_no_prompt or console.STANDARD_INPUT in config.prompt:
+    needs_no_prompt = config.chat or config.teach or config.page is not None
+    if not needs_no_prompt or console.STANDARD_INPUT in config.prompt:
         config = replace(config, prompt=console.read_prompts(config.prompt))
     if config.page is not None:
         return write_page(config)

@@ -78,7 +78,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print(describe_machine())
     parts = corpus.load(arguments.data).split()
-    counted = ngram_bits_per_byte(parts.train, parts.validation)
+    counted = ngram_bits_per_byte(parts.train, parts.validation, 4)
     print(f"an order-4 byte n-gram model: {counted:.3f} bits per byte")
     settings = {f"{arguments.minutes:g} minutes each": ["--minutes", str(arguments.minutes)]}
     settings[f"{arguments.tokens:,} tokens each"] = ["--tokens", str(arguments.tokens)]

@@ -191,6 +191,10 @@ class Group:
     def check(self) -> None:
         """Raise InputError for settings of this group that exclude each other."""
 
+    def is_changed(self, name: str) -> bool:
+        """Whether a setting has another value than by default."""
+        return bool(getattr(self, name) != getattr(type(self), name))
+
 
 def option(default: Any, help: str, **rules: Any) -> Any:
     """Declare one setting: a dataclass field with its help text, its flag and the values it accepts.

@@ -202,6 +202,7 @@ def load_chat(path: str | Path, tokenizer: Tokenizer, *, is_untaught: bool = Fal
     damaged template; and for a template of another form where jinja2 is not installed.
     """
     folder = located(path)
+    folder = folder.parent if folder.is_file() else folder  # of a tokenizer.json, as `load` takes it
     config, file = read_config(folder), folder / CONFIG_FILE
     source, names = config.get("chat_template"), named_tokens(config)
     if isinstance(source, list):  # of several templates, each with a name

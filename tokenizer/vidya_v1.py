@@ -77,7 +77,10 @@ def train_to_size(texts: Iterable[str], vocab_size: int = 4096, **resources: Unp
     b'to be'
     """
     bpe.check_size(vocab_size, len(SPECIALS))
-    lines = (line for text in texts for line in text.splitlines())
+    if isinstance(texts, str):
+        raise TokenizerError("texts is one string, expected a list of them: pass [text].")
+    # `train` refuses what is not a str, and names its place.
+    lines = (line for text in texts for line in (text.splitlines() if isinstance(text, str) else [text]))
     return train(lines, vocab_size - len(SPECIALS) - 256, **resources)
 
 

@@ -36,7 +36,7 @@ class Vocabulary:
     # Tokens of other roles, "" where there are none. A model's config tells other programs their ids.
     begin_of_text: str = ""
     padding: str = ""
-    # Our own training does not use the following; files of other libraries do.
+    # For files of other libraries; of our own, `bpe.train` may set `nfc`, and Vidya v1 sets `before` and `after`.
     added: dict[str, int] = field(default_factory=dict)  # split off every text, before it is split into words
     normalized: frozenset[str] = frozenset()  # the special and added tokens that are found last, after NFC
     nfc: bool = False  # text is first composed: `e` and an accent become `é` (Unicode's normal form C)

@@ -50,8 +50,8 @@ def forest(title: str, bars: Sequence[Bar], margin: float) -> str:
         level = _TOP + _ROW * row + _ROW // 2
         parts.append(text(html.escape(bar.label), _LEFT - 14, level, text_anchor="end", dy=".35em"))
         parts.append(line(f"M{x(bar.low)} {level}H{x(bar.high)}", stroke_width="2", stroke_opacity=".8"))
-        ends = [end for end in (bar.low, bar.high) if abs(end) <= most]
-        parts += [line(f"M{x(end)} {level - 4}v8", stroke_width="2", stroke_opacity=".8") for end in ends]
+        shown = [end for end in (bar.low, bar.high) if abs(end) <= most]
+        parts += [line(f"M{x(end)} {level - 4}v8", stroke_width="2", stroke_opacity=".8") for end in shown]
         parts.append(f'<circle cx="{x(bar.mean)}" cy="{level}" r="4"/>')
     said = "; ".join(f"{bar.label}: {bar.mean:+.4f}, {bar.low:+.4f} to {bar.high:+.4f}" for bar in bars)
     return picture(f"{title}. {said}.", _WIDTH, height, parts)

@@ -19,7 +19,7 @@ from minigrad.system import hardware  # isort: skip  (before NumPy)
 
 from benchmarks.evaluation.study import Arm, Job, Study, code_digest
 from minigrad.cli.exits import exit_code
-from minigrad.errors import DivergenceError
+from minigrad.errors import DivergenceError, InputError
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.training.settings import TrainConfig
 
@@ -40,7 +40,11 @@ def install(study: Study, arm: Arm) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     family = study.config(arm).model
-    made = type(name, (getattr(module, name),), dict(arm.attributes))
+    own = getattr(module, name)
+    for each in arm.attributes:
+        if not hasattr(own, each):
+            raise InputError(f"the class of {arm.name!r} has no attribute {each!r}")
+    made = type(name, (own,), dict(arm.attributes))
     models.FAMILIES[family] = models.FAMILIES[family]._replace(model=made)
 
 

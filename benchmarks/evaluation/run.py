@@ -144,10 +144,10 @@ class Runner:
             if code in _STOPPED:
                 self.stop(_STOPPED[code])
             elif code == FAILS:
-                reason = _last_words(place.with_suffix(".log"))
+                why = _last_words(place.with_suffix(".log"))
                 place.mkdir(parents=True, exist_ok=True)
-                write_json(place / FAILED, {"job": dataclasses.asdict(job), "reason": reason})
-                say(f"failed: {job.place}: {reason}")
+                write_json(place / FAILED, {"job": dataclasses.asdict(job), "reason": why})
+                say(f"failed: {job.place}: {why}")
             elif code or not (place / RESULT).exists():
                 self.end(job, code)
 
@@ -158,10 +158,10 @@ class Runner:
             process.wait()
         if code < 0:
             raise RunError(f"{job.place} was killed by signal {-code}; the same command continues it")
-        reason = _last_words((self.folder / job.place).with_suffix(".log"))
+        why = _last_words((self.folder / job.place).with_suffix(".log"))
         if code == 2:
-            raise InputError(f"{job.arm!r} (seed {job.seed}) was refused. {reason}")
-        raise RunError(f"{job.place} ended with exit code {code}: {reason}; the same command continues it")
+            raise InputError(f"{job.arm!r} (seed {job.seed}) was refused. {why}")
+        raise RunError(f"{job.place} ended with exit code {code}: {why}; the same command continues it")
 
     def stop(self, code: int) -> None:
         """Let all runs save and end. On Windows a signal would kill them, but there Ctrl-C reaches them as well."""

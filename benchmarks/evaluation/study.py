@@ -166,6 +166,8 @@ class Study:
             raise InputError("tuning needs rates, tokens and at least 1 seed")
         for each in self.arm:
             self.config(each)
+            if each.attributes and not each.model:
+                raise InputError(f"{each.name!r} has attributes, and no model whose class they could belong to")
             if each.model and not _MODEL.fullmatch(each.model):
                 raise InputError(f"the model of {each.name!r} is {each.model!r}; expected FILE.py:CLASS")
             if each.model and not self.file_of(each).is_file():
@@ -196,7 +198,11 @@ class Study:
         return {name: getattr(config, name) for name in sorted(given)}
 
     def _read_flags(self, arm: Arm) -> tuple[TrainConfig, set[str]]:
-        return Parser(TrainConfig, prog="train.py", description="").read(shlex.split(f"{self.flags} {arm.flags}"))
+        try:
+            words = shlex.split(f"{self.flags} {arm.flags}")
+        except ValueError as error:  # a quotation mark without its twin
+            raise InputError(f"the flags of {arm.name!r} cannot be read: {error}") from None
+        return Parser(TrainConfig, prog="train.py", description="").read(words)
 
     def file_of(self, arm: Arm) -> Path:
         """Return the file with the class of an arm."""

@@ -102,7 +102,8 @@ def _with_layers(module: Module, layers: Sequence[Callable[..., Tensor]]) -> Mod
         if isinstance(value, Module):
             changed: Any = _with_layers(value, layers)
         else:
-            changed = layers if isinstance(value, list) and isinstance(value[0], nn.CheckpointedLayer) else value
+            is_layers = isinstance(value, list) and bool(value) and isinstance(value[0], nn.CheckpointedLayer)
+            changed = layers if is_layers else value
         if changed is not value:
             module = copy.copy(module)
             setattr(module, name, changed)

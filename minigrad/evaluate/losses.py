@@ -60,9 +60,9 @@ def sequences(spans: Spans, *, context: int, overlap: float = 0.5) -> Sequences:
     return Sequences(np.repeat(spans.starts, counts) + first, lengths, np.where(number > 0, context - stride, 0))
 
 
-def tokens_read(spans: Spans, *, context: int, overlap: float = 0.5) -> int:
+def tokens_read(spans: Spans, *, context: int) -> int:
     """Return the number of tokens in the `sequences` of these spans, including tokens that are only read."""
-    return int(sequences(spans, context=context, overlap=overlap).lengths.sum())
+    return int(sequences(spans, context=context).lengths.sum())
 
 
 def evaluation_batches(

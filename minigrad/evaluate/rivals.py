@@ -36,7 +36,7 @@ class NGram:
     Raises InputError for an order outside 1 to 8: a context and its byte are packed into 64 bits.
     """
 
-    def __init__(self, documents: Iterable[bytes], order: int = 4) -> None:
+    def __init__(self, documents: Iterable[bytes], order: int) -> None:
         if not 1 <= order <= _LONGEST:
             raise InputError(f"the order of an n-gram model of bytes is 1 to {_LONGEST}, not {order}")
         self.order = order
@@ -78,7 +78,7 @@ class NGram:
         return bits / max(count, 1)
 
 
-def ngram_bits_per_byte(train: Iterable[str], evaluated: Iterable[str], order: int = 4) -> float:
+def ngram_bits_per_byte(train: Iterable[str], evaluated: Iterable[str], order: int) -> float:
     """Count in one set of documents, and evaluate on another."""
     first, second = ((text.encode() for text in texts) for texts in (train, evaluated))
     return NGram(first, order).bits_per_byte(second)

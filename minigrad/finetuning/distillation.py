@@ -54,9 +54,8 @@ class Distillation:
                 f"--teacher {settings.teacher} reads at most {teacher.config.context_length:,} tokens, and --context "
                 f"is {settings.context:,}; take a smaller one"
             )
-        self.settings, self.model = settings, teacher
+        self.settings, self.teacher = settings, teacher
         teacher.freeze().eval()
-        self.teacher: LanguageModel | None = teacher
         self.text = training_source(settings.documents, text.train, settings.context)
         self.tokens_before, self.tokens_per_pass = self.text.tokens_before, self.text.tokens_per_pass
         self.attended_length, self.describe = self.text.attended_length, self.text.describe
@@ -65,7 +64,7 @@ class Distillation:
         """Return the tokens of one step and the teacher's outputs, a function of the arguments alone."""
         return with_teacher_outputs(
             self.text.batch(seed=seed, step=step, batch_size=batch_size),
-            self.model,
+            self.teacher,
             temperature=self.settings.teacher_temperature,
             share=self.settings.teacher_share,
             is_reverse=self.settings.teacher_divergence == "reverse",
@@ -76,14 +75,14 @@ class Distillation:
         settings = self.settings
         divergence = "KL(teacher, student)" if settings.teacher_divergence == "forward" else "KL(student, teacher)"
         return (
-            f"{settings.teacher}, {self.model.num_parameters():,} parameters, teaches: {divergence} at temperature "
+            f"{settings.teacher}, {self.teacher.num_parameters():,} parameters, teaches: {divergence} at temperature "
             f"{settings.teacher_temperature:g} is {settings.teacher_share:g} of the loss"
         )
 
     def fingerprint(self) -> str:
         """Return a hash of the weights of the teacher."""
         digest = hashlib.blake2b(digest_size=16)
-        for name, array in self.model.state_dict().items():
+        for name, array in self.teacher.state_dict().items():
             digest.update(name.encode() + array.tobytes())
         return digest.hexdigest()
 
@@ -94,7 +93,7 @@ class Distillation:
     def measure(self, student: Student) -> dict[str, float]:
         """Measure the teacher on the validation text."""
         with phase("evaluating the teacher"):
-            bits = student.bits_per_byte(self.model)
+            bits = student.bits_per_byte(self.teacher)
         say(f"the teacher: validation text {bits:.3f} bits per byte")
         return {"teacher_bits_per_byte": bits}
 

@@ -14,14 +14,13 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
-import hashlib
 
 import numpy as np
 
 from minigrad.data.tokens.batches import Batch, join
 from minigrad.data.tokens.source import Source
 from minigrad.finetuning.distillation import compile_kernels, with_teacher_outputs
-from minigrad.finetuning.teaching import Lessons
+from minigrad.finetuning.teaching import Lessons, hash_of_weights
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import TeacherOutputs
 
@@ -34,8 +33,7 @@ class Replay:
     """
 
     def __init__(self, lessons: Lessons, text: Source, context: int, share: float, teacher: LanguageModel):
-        self.lessons, self.text, self.context, self.share, self.frozen = lessons, text, context, share, teacher
-        self.teacher: LanguageModel | None = teacher
+        self.lessons, self.text, self.context, self.share, self.teacher = lessons, text, context, share, teacher
         self.form, self.reward, self.summary = lessons.form, lessons.reward, lessons.summary
         self.measure, self.examine = lessons.measure, lessons.examine
         teacher.freeze().eval()
@@ -50,10 +48,10 @@ class Replay:
         count = taught.num_targets + text.num_targets
         taught = _weighted(taught, count * (1 - self.share) / max(taught.num_targets, 1))
         text = _weighted(text, count * self.share / max(text.num_targets, 1))
-        head = self.frozen.head().data
+        head = self.teacher.head().data
         no_outputs = TeacherOutputs(np.zeros((len(taught.tokens), head.shape[1]), head.dtype), head, share=0.0)
         taught = dataclasses.replace(taught, teaching=no_outputs)  # to be joined with a batch that has outputs
-        return join([taught, with_teacher_outputs(text, self.frozen)])
+        return join([taught, with_teacher_outputs(text, self.teacher)])
 
     def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
         """Return the number of tokens, those of the text included, that the steps before `step` read."""
@@ -79,19 +77,16 @@ class Replay:
 
     def fingerprint(self) -> str:
         """Return a hash of the lessons, of the share of the text, and of the weights of the frozen model."""
-        digest = hashlib.blake2b(f"{self.lessons.fingerprint()} {self.share}".encode(), digest_size=16)
-        for array in self.frozen.state_dict().values():
-            digest.update(array.tobytes())
-        return digest.hexdigest()
+        return hash_of_weights(self.teacher, f"{self.lessons.fingerprint()} {self.share}")
 
     def begin(self, model: LanguageModel) -> None:
         """Compile the kernels of the divergence; begin the lessons. Both models share weights that adapters leave."""
         frozen = {name: each for name, each in model.named_parameters() if not each.requires_grad}
-        for name, parameter in self.frozen.named_parameters():
+        for name, parameter in self.teacher.named_parameters():
             if name in frozen:
                 parameter.bind(frozen[name].data)
         few = self.text.batch(seed=0, step=0, batch_size=1)
-        compile_kernels(model, with_teacher_outputs(few, self.frozen))
+        compile_kernels(model, with_teacher_outputs(few, self.teacher))
         self.lessons.begin(model)
 
     def _replayed(self, batch_size: int) -> int:

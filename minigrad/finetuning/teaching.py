@@ -44,7 +44,11 @@ class Lessons(Source, Protocol):
 
     form: ChatForm | None = None  # of the conversations, which the run folder keeps
     reward: Reward | None = None  # of the last step, if answers are rewarded
-    teacher: LanguageModel | None = None  # a frozen model that reads every batch too
+
+    @property
+    def teacher(self) -> LanguageModel | None:
+        """A frozen model that reads every batch too, if there is one."""
+        return None
 
     def summary(self) -> str:
         """Describe the lessons, in words."""
@@ -63,9 +67,9 @@ class Lessons(Source, Protocol):
         """Compare the student with the measurements before; `bits_per_byte` is its own on the validation text now."""
 
 
-def hash_of_weights(model: LanguageModel) -> str:
-    """Return a hash of all weights of a model."""
-    digest = hashlib.blake2b(digest_size=16)
+def hash_of_weights(model: LanguageModel, text: str = "") -> str:
+    """Return a hash of a text and of all weights of a model."""
+    digest = hashlib.blake2b(text.encode(), digest_size=16)
     for array in model.state_dict().values():
         digest.update(array.tobytes())
     return digest.hexdigest()

@@ -214,7 +214,7 @@ class GenerateConfig(Sampling, ConsoleSettings, LoadSettings):
         if self.teach:
             self._check_teach()
         for name, needs in (("journal", "teach"), ("draft_tokens", "draft")):
-            if self._is_changed(name) and not getattr(self, needs):
+            if self.is_changed(name) and not getattr(self, needs):
                 raise InputError(f"{flag_of(name)} is for --{needs}; leave it out, or give --{needs}")
         if self.explain is not None and self.chat:
             raise InputError("--explain shows how the text after a prompt came about; leave out --chat")
@@ -223,10 +223,6 @@ class GenerateConfig(Sampling, ConsoleSettings, LoadSettings):
         if self.chat and self.samples > 1:
             raise InputError("--chat writes one answer to each message; leave out --samples")
 
-    def _is_changed(self, name: str) -> bool:
-        """Whether a setting has another value than by default."""
-        return bool(getattr(self, name) != getattr(GenerateConfig, name))
-
     def _check_page(self) -> None:
         for name in ("chat", "teach", "explain", "draft"):
             if getattr(self, name):
@@ -234,7 +230,7 @@ class GenerateConfig(Sampling, ConsoleSettings, LoadSettings):
         if self.cache_format != "float32":
             raise InputError("a page keeps keys and values as float32; leave out --cache-format")
         for name in _NOT_ON_A_PAGE:
-            if self._is_changed(name):
+            if self.is_changed(name):
                 raise InputError(f"a page has no setting for {flag_of(name)}; leave it out")
         if len(self.prompt) > 1:
             raise InputError("--page begins with one text: give one prompt")

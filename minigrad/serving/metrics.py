@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable
 
 from minigrad.serving.served import Served
@@ -33,15 +33,15 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        self._counts = defaultdict[tuple[str, tuple[tuple[str, str], ...]], float](float)
 
     def add(self, name: str, amount: float = 1, **labels: str) -> None:
         """Add to a counter."""
-        self._counts[name, tuple(labels.items())] += amount  # type: ignore[assignment]
+        self._counts[name, tuple(labels.items())] += amount
 
     def page(self, models: Iterable[Served]) -> str:
         """Return all counters, and what the models do now."""
-        values = dict[tuple[str, tuple[tuple[str, str], ...]], float](self._counts)
+        values = dict(self._counts)
         for each in models:
             scheduler, label = each.scheduler, (("model", each.name),)
             values["texts_served", label] = scheduler.num_served

@@ -52,9 +52,9 @@ def openblas_core() -> str:
     OpenBLAS chooses it on loading by the processor's model, or by its features if the model is newer than the library:
     a Zen 5 gets the AVX-512 kernels of SkylakeX. OPENBLAS_CORETYPE overrides the choice.
     """
-    for name in _openblas_functions("get_corename"):
-        name.restype = ctypes.c_char_p
-        return bytes(name()).decode("ascii", "replace")
+    for function in _openblas_functions("get_corename"):
+        function.restype = ctypes.c_char_p
+        return bytes(function()).decode("ascii", "replace")
     return ""
 
 

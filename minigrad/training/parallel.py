@@ -183,7 +183,7 @@ class Replicas:
     def measurements(self) -> dict[str, list[float]]:
         """Return what the model measured in the last step, averaged over the tokens."""
         found = self.each_measured(len(self._sizes))
-        if not found:  # this process had no sequence of the step
+        if not found:  # this process has had no sequence yet
             return {}
         every = {name: [each[name] for each in found] for name in found[0]}
         return {name: np.average(each, axis=0, weights=self._sizes).tolist() for name, each in every.items()}

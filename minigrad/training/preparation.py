@@ -109,7 +109,7 @@ class Preparation:
         if lessons:
             plan = replace(plan, lessons=lessons, taught=lessons.summary(), teacher=lessons.teacher)
         plan.check()
-        if folder is None and asked.init and (Path(asked.init) / "tokenizer.json").is_file():
+        if folder is None and asked.init:
             check_tokenizer(settings, text.tokenizer)
         found = run_folder.fingerprints(text, lessons.fingerprint() if lessons else "", initial.base if initial else "")
         run_folder.check_processes_agree(world, settings, found)
@@ -147,7 +147,8 @@ class Preparation:
     def measure_machine(self, precision: str) -> costs.Rates:
         """Choose threads and matmul backend, and return how fast all processes compute together."""
         asked, world = self.opening.asked, self.opening.world
-        say(self.compare_threads(), end="")
+        if changed := self.compare_threads():
+            say(changed)
         threads = asked.threads and min(asked.threads, processors.count())  # a continued run as it began
         hardware.prepare(threads, world.sharing)
         backend.use(asked.matmul, precision)
@@ -162,8 +163,12 @@ class Preparation:
             change = f"this run was trained by {before} so far, and is by {now} now"
         elif folder and threads > most:
             change = f"this run began with {threads} threads, and this computer has {most}"
-        why = "sums are added in another order, so the weights will differ in their last bits from those of a run that "
-        return f"{change}: {why}never stopped\n" if change else ""
+        if not change:
+            return ""
+        return (
+            f"{change}: sums are added in another order, so the weights will differ in their last bits from those of a "
+            "run that never stopped"
+        )
 
     def read_corpus(self) -> corpus.Corpus | mixture.Mixture:
         """Read the documents to train on and the held-out ones; raises InputError if they are too few."""

@@ -76,6 +76,7 @@ class DataSettings(Group):
         "a tokenizer.json, its folder or a shipped model; or vidya-v1, to train that kind",
         value="PATH",
         none_means="a new one",
+        filled=True,
     )
     vocab: int | None = option(
         None,
@@ -191,7 +192,7 @@ class OptimisationSettings(LengthSettings):
         if 0 < warmup < 1 and not (self.steps or self.tokens):
             raise InputError(f"--warmup {warmup:g} is a share of the steps: give --steps or --tokens with it")
         for name in ("beta1", "beta2") if self.optimizer == "sgd" else ("momentum",):
-            if getattr(self, name) != getattr(OptimisationSettings, name):
+            if self.is_changed(name):
                 way_out = "sgd has --momentum" if self.optimizer == "sgd" else "give --optimizer sgd with it"
                 given = self.optimizer or "muon or adamw"
                 raise InputError(f"--{name} is not a setting of --optimizer {given}; {way_out}")
@@ -285,7 +286,7 @@ class TeachingSettings(Group):
             given = f"--teacher {self.teacher}" if self.teacher else "--objective distill"
             raise InputError(f"{given} also needs {missing}")
         for name in ("teacher_share", "teacher_temperature", "teacher_divergence"):
-            if self.teacher is None and getattr(self, name) != getattr(TeachingSettings, name):
+            if self.teacher is None and self.is_changed(name):
                 raise InputError(f"{flag_of(name)} is for --objective distill, which needs a --teacher")
 
     @property

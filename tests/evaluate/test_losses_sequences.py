@@ -52,7 +52,7 @@ def test_evaluation_does_no_more_work_than_it_must():
     assert len(found.starts) == 10  # 1 + (100 - 20) / 10 = 9, and the short text
     assert found.lengths.tolist() == [20] * 9 + [5]
     assert found.known.tolist() == [0, *[10] * 8, 0]
-    assert evaluation.tokens_read(texts(100, 5), context=20, overlap=0.5) == 185
+    assert evaluation.tokens_read(texts(100, 5), context=20) == 185
 
 
 def test_windows_cross_documents_and_documents_are_evaluated_alone():

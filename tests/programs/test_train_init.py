@@ -98,5 +98,12 @@ def test_another_tokenizer_with_as_many_tokens_is_refused(capsys, finished, tmp_
     tokenizer.train(["another text, of other words and of other pairs"] * 9, vocab_size=300).save(tmp_path / "x.json")
     error = refusal(capsys, *start_from(finished, tokenizer=str(tmp_path / "x.json"), plan=True))
     assert f"x.json is not the tokenizer of the model in --init {finished}" in error
+    pairs = tokenizer.load(finished)
+    (tmp_path / "copy").mkdir()
+    for file in ("config.json", "model.safetensors"):
+        shutil.copy(finished / file, tmp_path / "copy")
+    pairs.save(tmp_path / "copy", format="gpt2")  # a vocab.json and a merges.txt
+    error = refusal(capsys, *start_from(tmp_path / "copy", tokenizer=str(tmp_path / "x.json"), plan=True))
+    assert f"x.json is not the tokenizer of the model in --init {tmp_path / 'copy'}" in error
     shutil.copy(finished / "tokenizer.json", tmp_path / "same.json")
     assert train_program.main(start_from(finished, tokenizer=str(tmp_path / "same.json"))) == 0

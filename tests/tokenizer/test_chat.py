@@ -46,7 +46,8 @@ def test_a_foreign_template_can_be_kept_beside_a_tokenizer(tmp_path):
     form = load_chat(folder(tmp_path / "a", QWEN + "{{ eos_token }}"), FOREIGN)
     FOREIGN.save(tmp_path / "b")
     form.save(tmp_path / "b")
-    assert load_chat(tmp_path / "b", tokenizer.load(tmp_path / "b")).encode(HELLO) == form.encode(HELLO)
+    for path in (tmp_path / "b", tmp_path / "b/tokenizer.json"):
+        assert load_chat(path, tokenizer.load(path)).encode(HELLO) == form.encode(HELLO)
     tok.save(tmp_path / "c")
     before = (tmp_path / "c/tokenizer_config.json").read_bytes()
     load_chat(tmp_path / "c", tok).save(tmp_path / "c")

@@ -71,6 +71,10 @@ def test_bad_training_options_are_named():
         vidya_v1.train([5])
     with pytest.raises(TokenizerError, match="lone surrogate"):
         vidya_v1.train(["\udc00"])
+    with pytest.raises(TokenizerError, match=r"pass \[text\]"):
+        vidya_v1.train_to_size(LINES[0], 300)
+    with pytest.raises(TokenizerError, match="expected a str"):
+        vidya_v1.train_to_size([5], 300)
 
 
 def test_it_is_kept_in_tokenizer_json(tmp_path):

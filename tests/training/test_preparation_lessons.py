@@ -114,4 +114,4 @@ def test_a_reference_reads_sequences_as_long_as_those_of_the_run() -> None:
     for context, longest in ((64, 2_048), (4_096, 4_096)):
         some = chosen("sft", "task:arithmetic", replay=0.5, init="runs/base", context=context)
         assert isinstance(some, Replay)
-        assert some.frozen.config.context_length == longest
+        assert some.teacher.config.context_length == longest

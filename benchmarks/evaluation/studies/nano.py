@@ -8,19 +8,22 @@ from benchmarks.evaluation.studies.changes import EmbeddingMix, NormOfHeads, Squ
 from minigrad import nn
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.config import residual_std
+from minigrad.options import unknown
 from models.vidya_v2 import VidyaV2, VidyaV2Config
 from models.wiola.layers import WiolaRMSNorm
 
+PARTS = ("offset", "qk norm", "value residual", "value table", "embedding mix", "squared relu", "gelu")
+
 
 class Nano(VidyaV2):
-    """Vidya v2 with one or more `parts`.
-
-    "offset" before the norms, "qk norm", "value residual", "value table", "embedding mix", "squared relu", "gelu".
-    """
+    """Vidya v2 with one or more of the `PARTS`, such as an "offset" before the norms; raises InputError for others."""
 
     parts: tuple[str, ...] = ()
 
     def __init__(self, config: VidyaV2Config) -> None:
+        for part in self.parts:
+            if part not in PARTS:
+                raise unknown("part", part, PARTS)
         super().__init__(config)
         values: list[Tensor] = []  # of the first layer in this pass, for the others
         embeddings: list[Tensor] = []  # of this pass, for later layers

@@ -14,6 +14,7 @@ from benchmarks.evaluation.studies.changes import EmbeddingMix, SquaredReLU, Val
 from minigrad import nn, ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
+from minigrad.options import unknown
 from models.wiola import Wiola, WiolaConfig
 from models.wiola.attention import GatedCrossLayerAttention, Pass, with_context
 
@@ -35,13 +36,17 @@ class Parts(Wiola):
     `controls` may name "gelu" or "squared relu", a block that replaces the SwiGLU (without "streams"); "biases" of
     queries and keys; "values", a learned share of the first layer's values in all others; "embedding", a learned share
     of the embedding in the input of every later layer; "1.125 p", rotary positions multiplied by 1.125, so that they
-    turn as fast as the spiral (without "spiral"). Raises InputError for an unknown control, or one without effect.
+    turn as fast as the spiral (without "spiral"). Raises InputError for an unknown part
+    or control, and for a control without effect.
     """
 
     parts: Collection[str] = PARTS
     controls: Collection[str] = ()
 
     def __init__(self, config: WiolaConfig) -> None:
+        for part in self.parts:
+            if part not in PARTS:
+                raise unknown("part", part, PARTS)
         for control in self.controls:
             if control not in CONTROLS or CONTROLS[control] in self.parts:
                 raise InputError(f"{control!r} is not a control of a Wiola with the parts {list(self.parts)}")

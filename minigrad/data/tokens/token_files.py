@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from minigrad.data.selection import Selection
+from minigrad.data.selection import DocumentPass, Selection
 from minigrad.data.shares import length_as_one
 from minigrad.errors import RunError
 from minigrad.system.cache import cache_folder, mark_used, prune
@@ -90,16 +90,14 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | No
     Where the disk does not allow a file, the tokens of up to 256 MiB of text stay in memory; for more, RunError is
     raised. Nothing that was half written is left.
     """
-    digest = hashlib.blake2b(tokenizer.fingerprint().encode(), digest_size=16)
-    if isinstance(documents, Selection):  # it was read when it was chosen
-        digest.update(documents.digest)
-        num_bytes = documents.num_bytes
+    if isinstance(documents, Selection):
+        seen: Selection | DocumentPass = documents  # it was read when it was chosen
     else:
-        num_bytes = 0
-        for document in documents:
-            text = document.encode()
-            digest.update(len(text).to_bytes(8, "little") + text)  # with the length: ["ab"] is not ["a", "b"]
-            num_bytes += len(text)
+        seen = DocumentPass(documents)
+        for _ in seen:
+            pass
+    num_bytes = seen.num_bytes
+    digest = hashlib.blake2b(tokenizer.fingerprint().encode() + seen.digest, digest_size=16)
     path = (folder or cache_folder() / "tokens") / f"{digest.hexdigest()}.npy"
 
     tokens = _open(path, tokenizer)

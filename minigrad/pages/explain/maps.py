@@ -42,7 +42,7 @@ def attention_maps(operations: Sequence[Operation], length: int) -> tuple[str, i
     """Return the maps of all layers of a model that read `length` tokens, and how many of the newest they show."""
     chosen = [operation for operation in operations if operation.name in ATTENTIONS]
     side = largest_side(sum(operation.arrays[0].shape[1] + 1 for operation in chosen))
-    in_layer, seen, maps = Counter(operation.layer for operation in chosen), Counter[int | None](), []
+    in_layer, seen, maps = Counter(operation.layer for operation in chosen), Counter[int](), []
     for operation in chosen:
         seen[operation.layer] += 1
         several = in_layer[operation.layer] > 1

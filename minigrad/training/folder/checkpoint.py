@@ -198,7 +198,7 @@ class Best:
 class State:
     """The content of state.json, but for the states of guests."""
 
-    updates: int = option(REQUIRED, "updates that AdamW has made", at_least=0, at_most=10**15)
+    updates: int = option(REQUIRED, "updates that the optimizer has made", at_least=0, at_most=10**15)
     seconds: float = option(REQUIRED, "used so far by all processes of the run", at_least=0, at_most=1e12)
     since_logged: Totals = field(default_factory=Totals)
     samples: list[Sample] = field(default_factory=list)

@@ -141,7 +141,7 @@ class RunFolder:
         path = folder / "tokenizer.json"
         if not path.exists():
             try:
-                tokenizer.save(path.parent)
+                tokenizer.save(folder)
             except OSError as error:
                 raise RunError(f"cannot write {path}: {reason(error)}") from error
 

@@ -111,7 +111,10 @@ def _warnings(runs: Sequence[ComparedRun]) -> list[str]:
         # The hash is of the tokens, so another tokenizer on the same text looks like another text.
         found.append("Their texts or tokenizers are not the same. On different texts the figures do not compare.")
     if len({run.record.hardware for run in runs}) > 1:
-        found.append("The runs were made on different machines: their times do not compare.")
+        found.append(
+            "The runs were made on different machines, or with other threads or environment variables: their times do "
+            "not compare."
+        )
     if any("bits_per_byte" not in run.result for run in runs):
         found.append("A run that has not ended shows its last evaluation, which is of a part of the validation text.")
     return [f"<p>{escape(sentence)}</p>" for sentence in found]

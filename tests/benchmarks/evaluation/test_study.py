@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ def written(folder: Path, text: str) -> Path:
         (HEAD + '[[arm]]\nname = "a"\nflags = "--seed 1"\n', "have --seed, which the study itself sets: give seeds"),
         (HEAD + '[[arm]]\nname = "a"\nmodel = "none.py:A"\n', "none.py, which does not exist"),
         (HEAD + '[[arm]]\nname = "a"\nmodel = "none"\n', "expected FILE.py:CLASS"),
+        (HEAD + '[[arm]]\nname = "a"\nattributes = { a = 1 }\n', "'a' has attributes, and no model"),
+        (HEAD + '[[arm]]\nname = "a"\nflags = "--lr \\"1"\n', "the flags of 'a' cannot be read: No closing quotation"),
         (HEAD.replace("tokens = [100]\n", "") + ARMS, "needs the lengths of its runs"),
         (HEAD.replace("0.01", "0") + ARMS, "needs a margin above 0, at least 2 seeds, no seed below 0"),
         (HEAD + "first_seed = -1\n" + ARMS, "no seed below 0"),
@@ -92,6 +95,21 @@ def test_the_hashes_notice_a_changed_study_and_changed_code_of_an_arm(tmp_path: 
     assert code_digest(study) != code
     written(tmp_path, path.read_text(encoding="utf-8") + "# later\n")
     assert study.digest() != before[0]
+
+
+def test_an_attribute_or_a_part_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such an arm would be the control under another name, and would show no difference."""
+    study = Study.read(STUDIES[0].parent / "nano_gelu.toml")
+    arm = study.arm[1]
+    monkeypatch.setitem(models.FAMILIES, "vidya-v2", models.FAMILIES["vidya-v2"])
+    with pytest.raises(InputError, match="the class of 'GELU in place of SwiGLU' has no attribute 'part'"):
+        install(study, replace(arm, attributes={"part": ["gelu"]}))
+    for file, family, parts in (("nano.py:Nano", "vidya-v2", "gleu"), ("wiola.py:Parts", "wiola", "spirals")):
+        monkeypatch.setitem(models.FAMILIES, family, models.FAMILIES[family])
+        flags = f"--model {family} --size nano"
+        install(study, replace(arm, model=file, flags=flags, attributes={"parts": [parts]}))
+        with pytest.raises(InputError, match=f"unknown part '{parts}'"):
+            models.skeleton(family, "nano")
 
 
 def parameters(study: Study, name: str, monkeypatch: pytest.MonkeyPatch) -> int:
