@@ -39,7 +39,7 @@ _OUR_ROWS, _THEIR_ROWS = ".token_adapter.delta", ".token_adapter.trainable_token
 
 @dataclass(frozen=True)
 class AdapterConfig:
-    """What adapter_config.json says, as far as it is understood here; `base` is the folder of the model."""
+    """What is understood of an adapter_config.json; the base is the folder of a model or of adapters."""
 
     base_model_name_or_path: str
     r: int = option(8, "rank", at_least=1)

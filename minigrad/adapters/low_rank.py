@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from minigrad.adapters.token_rows import AdaptedEmbedding, tables_of
-from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
@@ -175,11 +174,11 @@ def merge(model: Module) -> None:
         wanted = "adapters cannot be added to them; load the base without --quantize"
         raise InputError(f"the matrices are stored as {stored}: {wanted}")
     plain = dict[str, Module]()
-    for name, module in model.named_modules():
+    once = {id(module): (name, module) for name, module in model.named_modules()}  # also a layer used in two places
+    for name, module in once.values():
         if isinstance(module, LowRankLinear):
             product = module.adapter.product()
-            with no_grad():
-                module.weight.data += product.T if isinstance(module.inner, Conv1D) else product
+            module.weight.data += product.T if isinstance(module.inner, Conv1D) else product
             plain[name] = module.inner
         elif isinstance(module, AdaptedEmbedding):
             module.weight.data = module.token_adapter.merged(module.weight)

@@ -90,7 +90,7 @@ def _check(what: str, source: str, where: str, inputs: Sequence[Array], output: 
         return
     floats = [x for x in inputs if np.issubdtype(x.dtype, np.floating)]
     nans = int(np.isnan(output).sum())
-    was_nan = any(np.isnan(x).any() for x in floats)
-    if not was_nan and (nans or not any(np.isinf(x).any() for x in floats)):
-        infinities = int(np.isinf(output).sum())
-        raise AnomalyError(f"{what} {nans} NaN and {infinities} infinities out of finite {source}, called at {where}")
+    was_nan, was_infinite = (any(test(x).any() for x in floats) for test in (np.isnan, np.isinf))
+    if not was_nan and (nans or not was_infinite):
+        infinities, kind = int(np.isinf(output).sum()), "infinite" if was_infinite else "finite"
+        raise AnomalyError(f"{what} {nans} NaN and {infinities} infinities out of {kind} {source}, called at {where}")

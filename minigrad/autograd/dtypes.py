@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
-from minigrad.autograd.operators import Operators
+from minigrad.autograd.operators import Operators, tensors_in
 from minigrad.errors import InputError
 from minigrad.typing import Array
 
@@ -26,11 +27,13 @@ def native(array: Array) -> Array:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def from_python(data: Any) -> Array:
-    """Return Python numbers, or nested lists of them, as an array."""
+def from_python(data: Any, dtype: DTypeLike | None = None) -> Array:
+    """Return Python numbers, or nested lists of them, as an array; raises InputError if they do not form one."""
     try:
-        return np.asarray(data)
+        return np.asarray(data, dtype)
     except InputError:
+        if not isinstance(data, list | tuple):
+            raise  # its error says why it cannot become an array
         raise InputError(
             "a Tensor of tensors that require a gradient would lose it; join them with ops.stack(a, b, ...) or "
             "ops.concatenate(a, b, ...)"
@@ -107,7 +110,12 @@ def lift(signature: Signature, arguments: Sequence[Any]) -> list[Array]:
     fast = True  # while all arguments are float tensors of one dtype, no conversion is needed
     for argument in arguments:
         if not isinstance(argument, Operators):
-            arrays.append(native(np.asarray(argument)))
+            if isinstance(argument, list | tuple) and tensors_in(argument):
+                raise InputError(
+                    f"{signature.name} got a {type(argument).__name__} of tensors; give them one by one, as in "
+                    f"{signature.name}(a, b), or join them first with ops.stack(a, b)"
+                )
+            arrays.append(native(from_python(argument)))
             if arrays[-1].dtype.kind not in "fiub":
                 raise InputError(
                     f"{signature.name} got {signature.argument(len(arrays) - 1)} of type {type(argument).__name__}; it "
@@ -116,7 +124,7 @@ def lift(signature: Signature, arguments: Sequence[Any]) -> list[Array]:
             fast = False
             continue
         array = argument.data
-        if array.dtype.kind != "f":
+        if array.dtype.kind != "f" or not signature.is_converted(len(arrays)):  # a condition, say, decides nothing
             fast = False
         elif dtype is None:
             dtype = array.dtype
@@ -172,7 +180,7 @@ def _mixed(signature: Signature, arguments: Sequence[Any]) -> InputError:
     floats = [
         (signature.argument(position), argument.data.dtype)
         for position, argument in enumerate(arguments)
-        if isinstance(argument, Operators) and argument.data.dtype.kind == "f"
+        if isinstance(argument, Operators) and argument.data.dtype.kind == "f" and signature.is_converted(position)
     ]
     first, dtype = floats[0]
     second, other = next(pair for pair in floats if pair[1] != dtype)

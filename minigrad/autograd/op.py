@@ -136,7 +136,8 @@ def _result(
     """Make the result a tensor and, if an argument requires a gradient, record its node."""
     result = Tensor.wrap(y) if y.dtype is _FLOAT32 else Tensor(y)  # float32, the usual case, needs no check
     tensors = [argument for argument in arguments if isinstance(argument, Tensor)]
-    if y.base is not None:  # a view (reshape, slice) shares the version of the memory that it shares
+    # A view (reshape, slice), or the argument itself, shares the version of the memory that it shares.
+    if y.base is not None or any(y is tensor.data for tensor in tensors):
         for tensor in tensors:
             if may_share_memory(y, tensor.data):
                 result.version = tensor.version

@@ -59,6 +59,7 @@ def _as_tuple(sizes: tuple[Any, ...]) -> tuple[int, ...]:
 _METHODS = ("sum", "mean", "max", "min", "var", "reshape", "transpose", "swapaxes")
 _JOINS = ("concatenate", "stack")
 _CONSTANT = ("zeros_like", "ones_like", "empty_like", "full_like")
+_WRITERS = ("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask")  # into their first argument
 _COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 
 
@@ -121,7 +122,8 @@ class Operators:
             if ufunc.__name__ in OPS:  # operations have the names of the NumPy functions
                 return OPS[ufunc.__name__](*inputs)
         loses = any(tensor.requires_grad for tensor in tensors_in(inputs))
-        if not tensors_in(options) and not (loses and "out" in options):
+        target = inputs[:1] if method == "at" else options.get("out", ())  # what the function writes into
+        if not tensors_in((target, options)) and not (loses and target):
             result = getattr(ufunc, method)(*map(unwrap, inputs), **options)
             if not loses or np.asarray(result).dtype.kind not in "fc":
                 return result
@@ -140,6 +142,8 @@ class Operators:
             return OPS[name](*inputs[0], **dict(zip(("axis",), inputs[1:], strict=False)), **options)
         if name == "where" and len(inputs) == 3:
             return OPS["where"](*inputs)
+        if name in _WRITERS and tensors_in(inputs[:1]):
+            raise InputError(f"np.{name} would change a tensor unnoticed; write tensor[...] = values instead")
         loses = name not in _CONSTANT and any(tensor.requires_grad for tensor in tensors_in((inputs, options)))
         result = function(*replace_tensors(inputs, unwrap), **replace_tensors(options, unwrap))
         parts = result if isinstance(result, (tuple, list)) else (result,)

@@ -62,7 +62,7 @@ class Tensor(Operators):
             array = from_python(data)
             array = array.astype(np.float32) if array.dtype == np.float64 else array
         else:
-            array = np.asarray(data, dtype=dtype)
+            array = from_python(data, dtype)
         array = native(array)
         if array.dtype.kind not in "fiub":
             raise InputError(f"a Tensor holds numbers, not elements of dtype {array.dtype}")

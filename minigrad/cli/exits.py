@@ -44,7 +44,7 @@ def exit_code(
         return complain(program, explain_missing_package(error, program), tell)
     except MemoryError:
         return complain(program, RunError(f"this computer's memory is full; {less_memory}"), tell)
-    except BrokenPipeError:  # the reader closed the pipe; for generate.py that is no error
+    except BrokenPipeError:  # the reader closed the pipe (generate.py calls that a success)
         close_output()
         return BROKEN_PIPE
     except OSError as error:

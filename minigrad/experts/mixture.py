@@ -174,15 +174,9 @@ def balance_loss(routing: Routing, counted: Array, layout: Layout) -> Tensor:
     probabilities, chosen = routing
     picked = np.zeros(probabilities.shape, np.int64)
     np.put_along_axis(picked, chosen, counted[:, None].astype(np.int64), axis=1)
-    picks, rows = (_sums(each, layout) for each in (picked, counted[:, None].astype(np.int64)))  # of each sequence
+    tallies = picked, counted[:, None].astype(np.int64)
+    picks, rows = (ops.sum_sequences(each, offsets=layout.offsets).data for each in tallies)
     total, per_token = max(int(rows.sum()), 1), chosen.shape[1]
     factors = probabilities.shape[1] * picks / (np.maximum(rows, 1) * per_token * total)  # N f_i / rows of the batch
     weights = np.repeat(factors, layout.lengths, axis=0) * counted[:, None]
     return (probabilities * Tensor(weights.astype(probabilities.dtype))).sum()
-
-
-def _sums(values: Array, layout: Layout) -> Array:
-    """Return the sum of the rows of each sequence, (sequences, columns)."""
-    running = np.concatenate([np.zeros((1, values.shape[1]), values.dtype), np.cumsum(values, axis=0)])
-    sums: Array = running[layout.offsets[1:]] - running[layout.offsets[:-1]]
-    return sums

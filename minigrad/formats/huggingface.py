@@ -66,6 +66,21 @@ def read_fields(
     return fields
 
 
+def rotary_scaling(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rotary settings of a config.json: old files have them in rope_scaling, newer ones in rope_parameters.
+
+    Their kind, which the oldest files call "type", is under "rope_type". Raises InputError for anything but an object.
+    """
+    found: dict[str, Any] = {}
+    for name in ("rope_scaling", "rope_parameters"):
+        part = values.get(name)
+        if not isinstance(part, dict | None):
+            raise InputError(f"config.json has {name} = {shown(part)}, which should be an object with a rope_type")
+        found |= {key: value for key, value in (part or {}).items() if value is not None}
+    found.setdefault("rope_type", found.pop("type", "default"))
+    return found
+
+
 def write_folder(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Array]) -> None:
     """Write config.json, generation_config.json and model.safetensors.
 

@@ -20,7 +20,7 @@ def check_tokens(
     With a cache, the positions continue after its tokens. Raises InputError or ShapeError for tokens that a model with
     sequences of at most `longest` tokens cannot take.
     """
-    ids = tokens if isinstance(tokens, Tensor) else Tensor(np.asarray(tokens))
+    ids = tokens if isinstance(tokens, Tensor) else Tensor(tokens)
     if layout is not None and ids.shape != layout.positions.shape:
         raise ShapeError(f"a layout of {len(layout.positions)} rows needs as many tokens (rows,), not {ids.shape}")
     if layout is None and ids.ndim != 2:

@@ -176,8 +176,8 @@ class Sequential(Module):
                 )
         self.layers = [layer if isinstance(layer, Module) else Function(layer) for layer in layers]
 
-    def _children(self) -> Iterator[tuple[str, Module]]:
-        return ((str(index), layer) for index, layer in enumerate(self.layers))
+    def _children(self) -> Iterator[tuple[str, Parameter | Module]]:
+        return ((name.removeprefix("layers."), child) for name, child in super()._children())
 
     def __getitem__(self, index: int) -> Module:
         return self.layers[index]
@@ -203,7 +203,9 @@ class Residual(Sequential):
 class Dropout(Module):
     """Elements set to 0 with a given probability in training, and unchanged at evaluation (see `ops.dropout`).
 
-    The choice is a function of seed, step, the layer's index and the place in the batch; `set_step` sets these.
+    The choice is a function of seed, step, the layer's index and the place in the batch. A training loop of your own
+    calls ``nn.set_step(nn.dropouts(model), seed, step)`` before each step: without it, the same elements are dropped in
+    every step, and in all layers of equal width.
     """
 
     def __init__(self, probability: float) -> None:

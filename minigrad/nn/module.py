@@ -35,13 +35,14 @@ def check_sizes(layer: Module, *, least: int = 1, **sizes: int) -> None:
 
 @contextlib.contextmanager
 def in_evaluation(module: Module) -> Iterator[None]:
-    """Switch a module to evaluation (dropout off) inside the block, and back to its own mode at the end."""
-    training = module.training
+    """Switch a module to evaluation (dropout off) inside the block; every module in it gets its own mode back."""
+    trained = [each for _, each in module.named_modules() if each.training]
     module.eval()
     try:
         yield
     finally:
-        module.train(training)
+        for each in trained:
+            each.training = True
 
 
 class Module:

@@ -107,8 +107,8 @@ class Parameter(Tensor):
 
     @property
     def has_memory(self) -> bool:
-        """Whether it has memory for its values; in a skeleton (`shapes_only`) all elements are one number."""
-        return any(self.data.strides)
+        """Whether it has memory for its values; in a skeleton (`shapes_only`) all elements are one read-only number."""
+        return any(self.data.strides) or self.data.flags.writeable
 
     def stored(self) -> dict[str, Array]:
         """Return the arrays that a file holds of the parameter, by what follows its name there."""

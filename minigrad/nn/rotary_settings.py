@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minigrad.errors import InputError
+from minigrad.formats.huggingface import rotary_scaling
 from minigrad.formats.typed import read_dataclass
 from minigrad.nn import fields
 from minigrad.nn.config import ModelConfig
@@ -119,16 +120,10 @@ def published(config: RotaryConfig) -> dict[str, Any]:
 def read(_kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the rotary fields of a config from the content of a config.json.
 
-    Older files have rope_theta and rope_scaling, newer ones rope_parameters. Raises InputError for an unknown
-    rope_type or an unknown setting of one.
+    Raises InputError for an unknown rope_type or an unknown setting of one.
     """
-    scaling: dict[str, Any] = {}
-    for name in ("rope_scaling", "rope_parameters"):
-        found = values.get(name)
-        if not isinstance(found, dict | None):
-            raise InputError(f"config.json has {name} = {shown(found)}, which should be an object with a rope_type")
-        scaling |= {key: value for key, value in (found or {}).items() if value is not None}
-    kind = scaling.pop("rope_type", scaling.pop("type", "default"))
+    scaling = rotary_scaling(values)
+    kind = scaling.pop("rope_type")
     theta = float(_THETA.check(scaling.pop("rope_theta", values.get("rope_theta", 10_000.0)), "rope_theta"))
     if not isinstance(kind, str) or kind not in _PUBLISHED:
         raise InputError(f"config.json has the rope_type {shown(kind)}; this family supports {', '.join(_PUBLISHED)}")

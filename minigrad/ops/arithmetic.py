@@ -6,7 +6,7 @@ import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
-from minigrad.errors import ShapeError
+from minigrad.errors import InputError, ShapeError
 from minigrad.typing import Array
 
 
@@ -81,13 +81,13 @@ def power(x: Array, *, exponent: float) -> tuple[Array, Backward]:
 
     Shapes: x (...) -> (...).  The exponent is a Python number; for a learned one write ``exp(p * log(x))``.
     Integers stay integers if the exponent is an integer too and not negative; otherwise they are computed in float32.
-    Raises ShapeError if the exponent is not a Python number.
+    Raises InputError if the exponent is not a number.
     """
+    exponent = exponent.item() if isinstance(exponent, np.number) else exponent  # which would make float32 float64
     if not isinstance(exponent, int | float):
-        raise ShapeError(f"power takes a plain number as exponent, not {exponent!r}; write exp(p * log(x)) instead")
+        raise InputError(f"power takes a plain number as exponent, not {exponent!r}; write exp(p * log(x)) instead")
     if x.dtype.kind != "f" and not (isinstance(exponent, int) and exponent >= 0):
         x = x.astype(np.float32)
-    exponent = exponent if isinstance(exponent, int) else float(exponent)  # a NumPy scalar would make float32 float64
 
     def backward(dy: Array) -> Array:
         # At p = 0 the result is constant; 0 * x**-1 would be NaN at x = 0.

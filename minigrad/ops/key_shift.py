@@ -40,8 +40,9 @@ def key_shift(k: Array, *, offsets: Array) -> tuple[Array, Backward]:
     check_offsets("key_shift", k, offsets)
     if k.ndim != 3 or k.shape[2] % 2:
         raise ShapeError(f"key_shift needs k (rows, G, D), D even, not {k.shape}")
-    filled = np.diff(offsets) > 0
-    first, last = offsets[:-1][filled], offsets[1:][filled] - 1
+    starts = np.asarray(offsets)
+    filled = np.diff(starts) > 0
+    first, last = starts[:-1][filled], starts[1:][filled] - 1
 
     def backward(dy: Array) -> Array:
         # The moved half comes back from the next row; that of the last row of a sequence was moved nowhere.

@@ -8,6 +8,7 @@ import numpy as np
 
 from minigrad.errors import ShapeError
 from minigrad.kernels.attention.plan import Plan
+from minigrad.ops.sequences import check_offsets
 from minigrad.typing import Array
 
 
@@ -41,10 +42,9 @@ def plan_of(
         )
     if not k.shape[1] or q.shape[1] % k.shape[1]:
         raise ShapeError(f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly")
+    check_offsets("attention", q, offsets)
     starts = np.require(offsets, np.int64, ["C", "W"])
     lengths = starts[1:] - starts[:-1]
-    if not len(starts) or starts[0] != 0 or starts[-1] != len(q) or lengths.min(initial=0) < 0:
-        raise ShapeError(f"attention offsets must rise from 0 to the number of rows ({len(q)}); got {starts}")
     ranges = np.stack([starts[:-1], starts[1:]], axis=1) if key_ranges is None else key_ranges
     ranges = np.require(ranges, np.int64, ["C", "W"])
     if ranges.shape != (len(starts) - 1, 2) or (ranges[:, 0] < 0).any() or (ranges[:, 1] > len(k)).any():

@@ -21,7 +21,7 @@ from minigrad.errors import DivergenceError, InputError, RunError, ShapeError
 from minigrad.kernels.rowwise.updates import sum_of_squares
 from minigrad.optim.clip import LARGEST_NORM, clip_factor
 from minigrad.optim.division import Divided, Owned, Part
-from minigrad.optim.flat import Segment, check_apart, distinct_parameters, gradient_array, segments
+from minigrad.optim.flat import Segment, check_apart, gradient_array, segments
 from minigrad.optim.settings import GroupSettings, ParameterGroup, checked, groups_of
 from minigrad.typing import Array
 
@@ -49,12 +49,12 @@ class Optimizer:
         decay_vectors: bool,
     ) -> None:
         self.lr = self._first_lr = checked(self, "lr", lr)
-        self.weight_decay = checked(self, "weight_decay", weight_decay)
+        decay = {"weight_decay": weight_decay, "decay_vectors": decay_vectors}
         self.steps = 0
-        self.groups = groups_of(self, parameters, weight_decay=weight_decay, decay_vectors=decay_vectors)
+        self.groups = groups_of(self, parameters, **{name: checked(self, name, value) for name, value in decay.items()})
         if lr <= 0 and any(group.lr is not None for group in self.groups):
             raise InputError(f"groups with an lr of their own need an optimizer with an lr above 0, not {lr}")
-        self.parameters = distinct_parameters(parameter for group in self.groups for parameter in group.parameters)
+        self.parameters = [parameter for group in self.groups for parameter in group.parameters]
         self._division = Divided(ALONE)
         self._parts: list[Part] = []
         self._placed: list[Array | None] | None = None  # the memory of each parameter when the parts were made

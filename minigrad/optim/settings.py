@@ -16,6 +16,7 @@ _LARGEST_DECAY = 0.9999999  # of a running mean: above it float32 rounds to 1, a
 _BOUNDS: dict[str, dict[str, Any]] = {
     "lr": {"at_least": 0},
     "weight_decay": {"at_least": 0},
+    "decay_vectors": {"kind": bool},
     "momentum": {"at_least": 0, "at_most": _LARGEST_DECAY},
     "beta1": {"at_least": 0, "at_most": _LARGEST_DECAY},
     "beta2": {"at_least": 0, "at_most": _LARGEST_DECAY},
@@ -76,5 +77,10 @@ def _group(owner: object, given: Any, defaults: dict[str, Any]) -> ParameterGrou
         if not isinstance(each, Tensor):
             raise InputError(
                 f"an optimizer takes tensors, as model.parameters() returns them, not {type(each).__name__}"
+            )
+        if each.requires_grad and not each.is_leaf:
+            raise InputError(
+                f"an optimizer trains leaves, and a tensor of shape {each.shape} was computed from others; give it "
+                "those, as a list: [w], not w or [2 * w]"
             )
     return ParameterGroup(distinct_parameters(members), **settings)

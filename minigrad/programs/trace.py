@@ -25,6 +25,7 @@ from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
+from minigrad.nn.module import in_evaluation
 from minigrad.typing import Array
 
 TOKENS, POSITIONS = -1, -2
@@ -204,15 +205,9 @@ def _traced(model: LanguageModel, lengths: Array) -> Recorder:
     cache.lengths = lengths
     recorder, layout = Recorder(lengths, cache, model.config), Layout.rectangular(len(lengths), 1)
     tokens = Unknown(lengths.shape, np.int64, [Span(TOKENS, 0, 1)])
-    trained = [module for _, module in model.named_modules() if module.training]
-    model.eval()  # without dropout
-    try:
-        with no_grad(), watch(recorder):
-            recorder.logits = model(tokens, cache=cache, layout=layout).spans
-        return recorder
-    finally:
-        for module in trained:
-            module.training = True
+    with in_evaluation(model), no_grad(), watch(recorder):
+        recorder.logits = model(tokens, cache=cache, layout=layout).spans
+    return recorder
 
 
 def _are_equal(one: Recorder, other: Recorder) -> bool:

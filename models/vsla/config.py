@@ -84,8 +84,9 @@ class VSLAConfig(ModelConfig):
     def pattern(self, layer: int) -> AttentionPattern | LearnedPattern:
         """Make the pattern of a layer."""
         kind, sizes = self.kinds()[layer], (self.window, self.block, self.top_k)
-        fixed = AttentionPattern(kind, *sizes, self.entropy)
-        return LearnedPattern(self.num_heads, *sizes) if kind == LEARNED else fixed
+        if kind == LEARNED:
+            return LearnedPattern(self.num_heads, *sizes)
+        return AttentionPattern(kind, *sizes, self.entropy)
 
     def activations_per_token(self) -> int:
         """Return the number of elements per token that training stores for the backward pass, without the logits.

@@ -47,6 +47,10 @@ class Attention(nn.Module):
         self.c_proj = nn.Conv1D(config.width, config.width, std=residual_std(config))
         self.resid_dropout = nn.Dropout(config.dropout)
 
+    def figures(self) -> dict[str, float | list[float]]:
+        """Return the share of tokens that saw far keys in the last step, in an adaptive layer."""
+        return {"far_share": self.pattern.far_share} if self.pattern.kind == "adaptive" else {}
+
     def forward(self, x: Tensor, layout: Layout, cache: PatternCache | None = None, layer: int = 0) -> Tensor:
         """Attend from each row to rows of its sequence up to itself; with a cache, also to the tokens in it.
 
@@ -102,12 +106,8 @@ class VSLA(LanguageModel):
         return super().macs_per_token(context) + 2 * self.config.width * (keys - full)
 
     def measurements(self) -> dict[str, list[float]]:
-        """Return the share of tokens that saw far keys in the last step, for each adaptive layer.
-
-        And the mean shares of the candidates, one learned layer after the other.
-        """
-        patterns = [block.attn.pattern for block in self.h]
-        far = [pattern.far_share for pattern in patterns if pattern.kind == "adaptive"]
+        """Return the figures of all modules, and the mean shares of the candidates of each learned layer in turn."""
+        patterns = (block.attn.pattern for block in self.h)
         learned = [each.shares().data.mean(axis=0) for each in patterns if isinstance(each, LearnedPattern)]
         shares = [float(share) for layer in learned for share in layer]
-        return ({"far_share": far} if far else {}) | ({"pattern_share": shares} if shares else {})
+        return super().measurements() | ({"pattern_share": shares} if shares else {})

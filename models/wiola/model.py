@@ -46,6 +46,10 @@ class Block(nn.CheckpointedLayer):
         self.threshold, self.at_generation = config.atm_threshold, config.atm_at_generation
         self.merge_ratio = 0.0  # of the last pass that merged
 
+    def figures(self) -> dict[str, float | list[float]]:
+        """Return the merge ratio of the last training step, in a layer that merges."""
+        return {"merge_ratio": self.merge_ratio} if self.variant != "off" else {}
+
     def forward(self, x: Tensor, summaries: list[Tensor], run: Pass) -> Tensor:
         """Add the outputs of attention and of the feed-forward streams to the residual stream x (rows, width)."""
         normed = self.input_norm(x)
@@ -138,11 +142,6 @@ class Wiola(LanguageModel):
         uses = sum(min(layer, config.gcla_lookback) for layer in range(config.num_layers))
         attention = 2 * config.width * uses
         return super().macs_per_token(context) + context_matrices * (uses - config.num_layers) + attention
-
-    def measurements(self) -> dict[str, list[float]]:
-        """Return the merge ratio of each merging layer in the last training step."""
-        layers = self.config.merging_layers
-        return {"merge_ratio": [self.model.layers[layer].merge_ratio for layer in layers]} if layers else {}
 
     def panels(self, trace: Trace) -> list[Any]:
         """Return the gates of each layer and the merges of a text that the model read."""

@@ -112,3 +112,15 @@ def test_what_cannot_be_adapted_or_merged_is_refused() -> None:
     adapt(small, 2)
     with pytest.raises(InputError, match="are stored as int8: adapters cannot be added to them"):
         merge(small)
+
+
+def test_the_adapter_of_a_layer_in_two_places_is_merged_once() -> None:
+    shared = nn.Linear(4, 4)
+    model = nn.Sequential(shared, nn.Linear(4, 4), shared)
+    adapt(model, 2)
+    for layer in adapted(model).values():
+        layer.adapter.lora_B.weight.data = np.ones((4, 2))
+    x = Tensor(np.ones((1, 4), np.float32))
+    before = model(x).data
+    merge(model)
+    np.testing.assert_allclose(model(x).data, before, rtol=1e-5)

@@ -14,6 +14,9 @@ def test_an_anomaly_in_the_forward_pass_names_operation_and_line() -> None:
     with detect_anomaly(), pytest.raises(AnomalyError) as caught:
         ops.log(x)
     assert "log made 1 NaN and 0 infinities out of finite input" in str(caught.value)
+    infinite = Tensor([np.inf])
+    with detect_anomaly(), np.errstate(invalid="ignore"), pytest.raises(AnomalyError, match="out of infinite input"):
+        ops.subtract(infinite, infinite)
     assert f"{__file__}:" in str(caught.value)
 
 

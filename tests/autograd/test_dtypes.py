@@ -117,3 +117,28 @@ def test_integers_of_64_bits_without_a_sign_are_refused_where_they_might_wrap() 
 def test_conversion_gives_the_dtype_that_was_asked_for() -> None:
     for given, wanted in (([1, 2], "float64"), ([1, 2], "float16"), ([1.5], "int32"), ([True], "float64")):
         assert Tensor(given).astype(wanted).dtype == wanted
+
+
+def test_a_list_of_tensors_is_not_taken_for_one_argument() -> None:
+    a, b = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
+    for join in (ops.concatenate, ops.stack):
+        with pytest.raises(InputError, match=rf"{join.__name__} got a list of tensors; give them one by one"):
+            join([a, b])
+    assert np.concatenate([a, b]).tolist() == [1, 2, 3, 4]
+
+
+def test_a_condition_has_no_say_in_the_dtype() -> None:
+    condition, large = Tensor([1.0, 0.0]), 2**24 + 1  # which is no float32
+    assert ops.where(condition, Tensor([large, 2]), Tensor([3, 4])).tolist() == [large, 4]
+    a, b = (Tensor([each, each], dtype="float64") for each in (1.0, 2.0))
+    assert ops.where(condition, a, b).dtype == np.float64
+
+
+def test_data_that_is_no_array_of_numbers_is_refused() -> None:
+    for make in (
+        lambda: Tensor([[1, 2], [3]], dtype="float32"),
+        lambda: Tensor(["a"], dtype="float32"),
+        lambda: ops.add(Tensor([1.0]), [[1, 2], [3]]),
+    ):
+        with pytest.raises(InputError, match="a Tensor cannot be made of this data"):
+            make()

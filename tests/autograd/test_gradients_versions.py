@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from minigrad import GraphError, Tensor, no_grad
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import op
+from minigrad.typing import Array
 
 
 def _assign(x: Tensor) -> None:
@@ -63,3 +66,17 @@ def test_a_tensor_with_a_gradient_cannot_be_changed_while_recording() -> None:
     x = Tensor([1.0, 2.0], requires_grad=True)
     with pytest.raises(GraphError, match="no_grad"):
         x[0] = 3.0
+
+
+def test_a_result_that_is_the_argument_itself_shares_its_changes() -> None:
+    @op
+    def reversed_gradient(x: Array) -> tuple[Array, Backward]:
+        return x, lambda dy: -dy
+
+    x = Tensor([3.0], requires_grad=True)
+    y = reversed_gradient(x)
+    loss = (y * y).sum()
+    with no_grad():
+        x[...] = 10.0
+    with pytest.raises(GraphError, match="changed in place since"):
+        loss.backward()

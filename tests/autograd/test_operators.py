@@ -177,3 +177,20 @@ def test_unwrap_reaches_into_tuples_and_leaves_other_values_unchanged() -> None:
     assert inner is x.data
     assert number == 3
     assert unwrap("text") == "text"
+
+
+def test_numpy_does_not_write_into_a_tensor() -> None:
+    for requires_grad in (True, False):
+        x = Tensor(np.zeros((2, 2)), requires_grad=requires_grad)
+        for write in (
+            lambda x: np.add.at(x, [0], 5.0),
+            lambda x: np.copyto(x, 1.0),
+            lambda x: np.fill_diagonal(x, 5.0),
+            lambda x: np.put(x, [0], [5.0]),
+        ):
+            with pytest.raises(InputError):
+                write(x)
+        assert not x.data.any()
+    array = np.zeros(2)
+    np.add.at(array, [0], Tensor([5.0]))
+    assert array.tolist() == [5, 0]

@@ -22,6 +22,8 @@ def test_a_batch_is_rectangular_or_packed_and_continues_a_cache() -> None:
 def test_what_does_not_fit_is_named() -> None:
     with pytest.raises(ShapeError, match="a layout of 2 rows needs as many tokens"):
         check_tokens([1, 2, 3], 8, layout=Layout.packed([2]))
+    with pytest.raises(InputError, match="a Tensor cannot be made of this data"):
+        check_tokens([[1, 2], [3]], 8)
     with pytest.raises(InputError, match="3 tokens are more than the model's context of 2"):
         check_tokens([[1, 2, 3]], 2)
     with pytest.raises(ShapeError, match="one target per token"):

@@ -134,3 +134,12 @@ def test_settings_that_a_layer_cannot_use_are_refused(make: Any, message: str) -
 
 def test_sizes_may_be_numbers_of_numpy() -> None:
     assert nn.Linear(np.int64(3), np.int32(2)).weight.shape == (2, 3)
+
+
+def test_a_sequential_of_ones_own_has_parameters_of_its_own() -> None:
+    class Scaled(nn.Sequential):
+        def __init__(self) -> None:
+            super().__init__(nn.Linear(2, 2))
+            self.scale = nn.Parameter([1.0])
+
+    assert sorted(name for name, _ in Scaled().named_parameters()) == ["0.bias", "0.weight", "scale"]

@@ -13,6 +13,7 @@ import pytest
 import models
 from minigrad import GraphError, InputError, ShapeError, Tensor, nn, no_grad, ops
 from minigrad.nn import Init, Module, Parameter
+from minigrad.nn.module import in_evaluation
 
 
 class Tied(Module):
@@ -284,3 +285,12 @@ def test_weights_for_a_skeleton_are_refused() -> None:
     weights = models.build("vidya-v2", "nano", vocab_size=16, num_layers=1).state_dict()
     with pytest.raises(InputError, match=r"without memory: call initialise\(\) on its model first"):
         models.skeleton("vidya-v2", "nano", vocab_size=16, num_layers=1).load_state_dict(weights)
+
+
+def test_after_an_evaluation_every_module_has_its_own_mode_again() -> None:
+    model = Tied()
+    model.train()
+    model.norm.eval()
+    with in_evaluation(model):
+        assert not any(module.training for _, module in model.named_modules())
+    assert [name for name, module in model.named_modules() if not module.training] == ["norm"]

@@ -63,3 +63,10 @@ def test_skeletons_of_two_threads_leave_each_other_alone() -> None:
     left.set()
     thread.join()
     assert Parameter([1.0]).data.flags.writeable
+
+
+def test_a_single_number_has_memory_and_in_a_skeleton_it_has_none() -> None:
+    assert Parameter(1.0).has_memory
+    with shapes_only():
+        assert not Parameter(()).has_memory
+        assert not Parameter((2, 3)).has_memory

@@ -24,6 +24,10 @@ def test_a_group_of_one_tensor_needs_no_list() -> None:
     [
         (lambda w: AdamW([{"params": [w]}, {"params": [w]}]), "a parameter is in two groups"),
         (lambda w: AdamW([{"params": [w], "learning_rate": 1.0}]), "unknown setting of a group 'learning_rate'"),
+        (lambda w: AdamW(w), "an optimizer trains leaves, and a tensor of shape \\(\\) was computed from others"),
+        (lambda w: SGD([2 * w], lr=0.1), "trains leaves"),
+        (lambda w: AdamW([{"params": [w], "decay_vectors": "no"}]), "decay_vectors"),
+        (lambda w: AdamW([w], decay_vectors=5), "decay_vectors"),
         (lambda w: AdamW([{"weights": [w]}]), "groups of them as dictionaries: {'params'"),
         (lambda w: AdamW([w, {"params": [w]}]), "not both"),
         (lambda w: AdamW([{"params": [w], "lr": 1.0}], lr=0.0), r"an lr above 0, not 0\.0"),

@@ -33,7 +33,7 @@ def test_adamw_leaves_no_matrix_to_muon() -> None:
     settings: Any = SimpleNamespace(optimizer="adamw", weight_decay=0.25, beta1=0.8, beta2=0.99)
     optimizer = optimizer_of(tiny.build("gpt2"), settings)
     assert type(optimizer) is AdamW
-    assert optimizer.weight_decay == 0.25
+    assert {group.weight_decay for group in optimizer.groups} == {0.25}
     assert optimizer.betas == (0.8, 0.99)
 
 
@@ -42,7 +42,7 @@ def test_sgd_gets_its_momentum_and_decay_and_keeps_one_velocity() -> None:
     settings = RunSettings(optimizer="sgd", weight_decay=0.01, momentum=0.8)
     optimizer = optimizer_of(model, settings)
     assert isinstance(optimizer, SGD)
-    assert (optimizer.momentum, optimizer.weight_decay) == (0.8, 0.01)
+    assert (optimizer.momentum, optimizer.groups[0].weight_decay) == (0.8, 0.01)
     count = model.num_parameters()
     assert bytes_kept(model, settings, ALONE) == (-4 * count, 4 * 2 * count)  # than AdamW; weights and velocities
     assert kept_elements(model, replace(settings, momentum=0.0)) == 0

@@ -16,7 +16,7 @@ import numpy as np
 
 from minigrad.errors import InputError
 from minigrad.formats.gguf.container import Value
-from minigrad.formats.huggingface import config_path, require_floats, require_variant
+from minigrad.formats.huggingface import config_path, require_floats, require_variant, rotary_scaling
 from minigrad.formats.json_files import read_json
 from minigrad.formats.typed import read_dataclass
 from minigrad.formats.weights import check_arrays, read_weights
@@ -182,13 +182,7 @@ def rotary_metadata(values: dict[str, Any], context_length: int) -> dict[str, Va
     Raises InputError for a kind of scaling other than linear and yarn. "ntk", which is only another theta, has none.
     """
     at_the_top = ("rope_theta", "original_max_position_embeddings")
-    given: dict[str, Any] = {name: values[name] for name in at_the_top if name in values}
-    for name in ("rope_scaling", "rope_parameters"):
-        found = values.get(name)
-        if not isinstance(found, dict | None):
-            raise InputError(f"{name} is {shown(found)}, which should be an object with a rope_type")
-        given |= {key: value for key, value in (found or {}).items() if value is not None}
-    given.setdefault("rope_type", given.pop("type", "default"))
+    given = {name: values[name] for name in at_the_top if name in values} | rotary_scaling(values)
     if given["rope_type"] not in _SCALINGS:
         raise InputError(f"rope_type is {shown(given['rope_type'])}, not one of {', '.join(_SCALINGS)}")
     rotary = read_dataclass(_Rotary, given, "rope_scaling")

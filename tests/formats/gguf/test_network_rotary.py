@@ -49,7 +49,7 @@ def test_yarn():
         ({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0}, "rope_type is 'llama3', not one of default"),
         ({"type": "linear", "factor": 0.5}, "rope_scaling.factor takes a finite number of at least 1"),
         ({"type": "yarn", "factor": 2.0, "mscale": 1.0}, "rope_scaling.mscale is unknown"),
-        ([], r"rope_scaling is \[\], which should be an object"),
+        ([], r"rope_scaling = \[\], which should be an object"),
     ],
 )
 def test_what_llama_cpp_would_compute_in_another_way_is_refused(scaling, message):
