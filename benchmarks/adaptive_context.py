@@ -43,9 +43,9 @@ from minigrad.generation.context import Context
 from minigrad.nn.language_model import LanguageModel
 from minigrad.ops.softmax import log_softmax_formula
 from minigrad.programs.decoder import Decoder
+from minigrad.training.folder import metrics
 from minigrad.training.folder.record import Record
 from minigrad.training.parallel import Replicas
-from minigrad.training.reporting import metrics
 from minigrad.training.workers import fastest
 from train import forward_backward
 

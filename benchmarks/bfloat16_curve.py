@@ -34,7 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=300)
     steps = parser.parse_args().steps
-    from minigrad.training.reporting import metrics
+    from minigrad.training.folder import metrics
     from minigrad.training.settings import TrainConfig
     from train import train
 

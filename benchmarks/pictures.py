@@ -27,11 +27,10 @@ from minigrad.data import corpus
 from minigrad.evaluate import rivals
 from minigrad.pages.chart import Series, line_chart
 from minigrad.system.terminal import printable
-from minigrad.training.folder import checkpoint
+from minigrad.training.folder import checkpoint, metrics
 from minigrad.training.folder.checkpoint import Sample, State
 from minigrad.training.folder.record import Record
 from minigrad.training.report.curves import even
-from minigrad.training.reporting import metrics
 
 ROOT = Path(__file__).parent.parent
 LINES = (2, 3, 3, 5)  # of each sample shown: the first, two between, and the last

@@ -126,7 +126,7 @@ def choices() -> dict[str, Any]:
 def train_variant(make: Any, changes: str, out: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Train a variant in place of Wiola; return what came of it."""
     import models
-    from minigrad.training.reporting import metrics
+    from minigrad.training.folder import metrics
     from minigrad.training.settings import TrainConfig
     from models import wiola
     from models.registry import Family

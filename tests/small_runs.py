@@ -14,9 +14,8 @@ import pytest
 
 from minigrad.kernels.gemm import backend as products
 from minigrad.system import hardware
-from minigrad.training.folder import checkpoint
+from minigrad.training.folder import checkpoint, metrics
 from minigrad.training.planning import costs
-from minigrad.training.reporting import metrics
 from minigrad.training.settings import TrainConfig
 from models import vidya_v2
 from train import TrainResult, main, train

@@ -84,10 +84,10 @@ ALLOWED: dict[str, set[str]] = {
     | TRAINING
     | {"minigrad.generation"}
     | {f"minigrad.training.{name}" for name in ("settings", "budget", "parallel", "optimizers", "planning", "folder")},
-    "minigrad.training.reporting.metrics": SYSTEM | {"minigrad.formats"},
+    "minigrad.training.folder.metrics": SYSTEM | {"minigrad.formats"},
     "minigrad.training.report": SYSTEM
     | {"minigrad.data", "minigrad.evaluate", "minigrad.formats", "minigrad.pages"}
-    | {"minigrad.training.folder", "minigrad.training.reporting.metrics"},
+    | {"minigrad.training.folder"},
     "minigrad.training.reporting": SYSTEM
     | {"numpy", "tqdm", "minigrad.training"}
     | {f"minigrad.{name}" for name in ("data", "distributed", "evaluate", "experts")},

@@ -64,8 +64,8 @@ def make(study: Study, job: Job, out: Path) -> None:
     arm = study.named(job.arm)
     install(study, arm)
     from benchmarks.evaluation.judge import Judge
+    from minigrad.training.folder import metrics
     from minigrad.training.folder.record import FILE, REPORT, Record
-    from minigrad.training.reporting import metrics
     from train import train
 
     config = settings(study, job, out)

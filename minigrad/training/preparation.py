@@ -36,7 +36,7 @@ from minigrad.system.terminal import phase, say
 from minigrad.system.units import plural
 from minigrad.training import keeping, optimizers
 from minigrad.training.budget import Budget, read_decay
-from minigrad.training.folder import checkpoint, places, run_folder, saving
+from minigrad.training.folder import checkpoint, metrics, places, run_folder, saving
 from minigrad.training.folder.opening import Opening, open_run
 from minigrad.training.folder.record import FILE, Record
 from minigrad.training.folder.run_folder import RunFolder
@@ -44,7 +44,6 @@ from minigrad.training.guests import guests_of, plan_rows
 from minigrad.training.planning import choices, costs, description
 from minigrad.training.planning.dial import Dial
 from minigrad.training.planning.plan import Plan
-from minigrad.training.reporting import metrics
 from minigrad.training.run import Guest, Run
 from minigrad.training.settings import RunSettings, TrainConfig
 from minigrad.typing import Tokenizer

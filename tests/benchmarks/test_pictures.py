@@ -10,9 +10,8 @@ import pytest
 
 from benchmarks import moving_picture, pictures
 from minigrad.generation.continuation import Token
-from minigrad.training.folder import checkpoint
+from minigrad.training.folder import checkpoint, metrics
 from minigrad.training.folder.checkpoint import Sample, State
-from minigrad.training.reporting import metrics
 from tests import small_runs
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from minigrad.cli.parser import Parser
+from minigrad.training.folder.metrics import Measurement, Metrics
 from minigrad.training.folder.record import Record
 from minigrad.training.report.__main__ import ReportConfig
-from minigrad.training.reporting.metrics import Measurement, Metrics
 from tests.docs.python_blocks import python_blocks, run
 from tests.source_files import ROOT
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigrad.training.folder import checkpoint
-from minigrad.training.reporting import metrics
+from minigrad.training.folder import checkpoint, metrics
 from tests import small_runs
 from tests.source_files import ROOT
 

@@ -16,7 +16,7 @@ import pytest
 import train as train_program
 from minigrad.errors import InputError
 from minigrad.system import terminal
-from minigrad.training.reporting import metrics
+from minigrad.training.folder import metrics
 from minigrad.training.settings import TrainConfig
 from tests.command_words import command_words
 from tests.killed_runs import kill, killed_at, repeat, stop

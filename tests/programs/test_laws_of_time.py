@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minigrad.training.reporting import metrics
+from minigrad.training.folder import metrics
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
 from tests.killed_runs import Killed, kill, killed_at, repeat

@@ -15,7 +15,7 @@ import train as train_program
 from minigrad.formats.json_files import read_json
 from minigrad.kernels.cpu import Block
 from minigrad.kernels.gemm import backend as products
-from minigrad.training.reporting import metrics
+from minigrad.training.folder import metrics
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
 from tests.command_words import command_words

@@ -24,8 +24,7 @@ from minigrad.kernels.gemm import backend as products
 from minigrad.system import hardware
 from minigrad.system.terminal import command
 from minigrad.training import keeping, validation
-from minigrad.training.folder import checkpoint
-from minigrad.training.reporting import metrics
+from minigrad.training.folder import checkpoint, metrics
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
 from models import registry

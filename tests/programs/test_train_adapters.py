@@ -13,8 +13,7 @@ import generate
 import models
 from minigrad.adapters.files import WEIGHTS
 from minigrad.formats.safetensors import read_tensors
-from minigrad.training.folder import checkpoint
-from minigrad.training.reporting import metrics
+from minigrad.training.folder import checkpoint, metrics
 from minigrad.training.settings import TrainConfig
 from tests.killed_runs import killed_at
 from tests.killed_runs import repeat as repeated

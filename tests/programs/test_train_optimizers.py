@@ -11,8 +11,7 @@ import pytest
 import models
 import train as train_program
 from minigrad.errors import InputError
-from minigrad.training.folder import checkpoint
-from minigrad.training.reporting import metrics
+from minigrad.training.folder import checkpoint, metrics
 from minigrad.training.settings import TrainConfig
 from tests.command_words import command_words
 from tests.killed_runs import killed_at

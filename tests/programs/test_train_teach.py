@@ -17,7 +17,7 @@ import models
 import tokenizer
 from minigrad import InputError
 from minigrad.evaluate import __main__ as evaluate
-from minigrad.training.reporting import metrics
+from minigrad.training.folder import metrics
 from minigrad.training.settings import TrainConfig
 from tests.killed_runs import killed_at
 from tests.killed_runs import repeat as repeated

@@ -8,7 +8,7 @@ import pytest
 
 from minigrad.data import corpus
 from minigrad.evaluate.__main__ import EvaluateConfig, evaluate
-from minigrad.training.reporting import metrics
+from minigrad.training.folder import metrics
 from tests.killed_runs import killed_at
 from tests.small_runs import outcome, record, refusal, run, settings
 from train import TrainConfig, train

@@ -35,8 +35,8 @@ sys.path.insert(0, str(ROOT))
 
 from minigrad.data import python_docs  # noqa: E402  (found through the line above)
 from minigrad.training.folder import checkpoint  # noqa: E402
+from minigrad.training.folder.metrics import TIMING_FIELDS  # noqa: E402
 from minigrad.training.folder.opening import open_run  # noqa: E402
-from minigrad.training.reporting.metrics import TIMING_FIELDS  # noqa: E402
 from minigrad.training.settings import TrainConfig  # noqa: E402
 from tests.stress.kinds import KINDS, SHAPES, Kind, flags_of, write_lessons  # noqa: E402
 

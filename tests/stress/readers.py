@@ -17,10 +17,9 @@ from minigrad.data.tokens import token_files
 from minigrad.errors import InputError, RunError
 from minigrad.evaluate import __main__ as evaluate
 from minigrad.formats.gguf import __main__ as gguf
-from minigrad.training.folder import checkpoint
+from minigrad.training.folder import checkpoint, metrics
 from minigrad.training.folder.checkpoint import State
 from minigrad.training.folder.record import Record
-from minigrad.training.reporting import metrics
 from tokenizer import TokenizerError
 from tokenizer.cli import command_line
 

@@ -18,8 +18,8 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
 from minigrad.system import forks, processors
 from minigrad.training.copies import Copies, shared_array
+from minigrad.training.folder import metrics
 from minigrad.training.parallel import Replicas
-from minigrad.training.reporting import metrics
 from minigrad.typing import Array
 from tests import small_runs
 from tests.models.tiny import TINY, VOCAB, build

@@ -12,9 +12,8 @@ import pytest
 
 from minigrad.data.tokens.batches import Batch
 from minigrad.formats.json_files import read_json
-from minigrad.training.folder import checkpoint
+from minigrad.training.folder import checkpoint, metrics
 from minigrad.training.folder.saving import Arrays
-from minigrad.training.reporting import metrics
 from minigrad.training.run import Finding, Guest, Note, Run
 from tests import small_runs
 from train import TrainConfig, train

@@ -18,8 +18,8 @@ from minigrad.kernels import threads
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
 from minigrad.system import blas, forks, hardware, processors
+from minigrad.training.folder import metrics
 from minigrad.training.parallel import Replicas, copies_pay, num_replicas, replica
-from minigrad.training.reporting import metrics
 from minigrad.training.run import Run
 from tests import small_runs
 from tests.models.tiny import TINY, VOCAB, build

@@ -1,1 +1,1 @@
-"""The folder of a run: its place, its record, and the checkpoints from which it continues."""
+"""The folder of a run: its place, its record, its metrics, and the checkpoints from which it continues."""

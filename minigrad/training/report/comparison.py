@@ -11,9 +11,9 @@ from minigrad.errors import InputError
 from minigrad.pages.chart import COLOURS, Series, key, line_chart
 from minigrad.pages.page import escape, page, scrolling
 from minigrad.system.units import format_seconds
+from minigrad.training.folder import metrics
 from minigrad.training.folder.record import Record
 from minigrad.training.report.curves import EVERY_LINE, even, median_speed, series
-from minigrad.training.reporting import metrics
 
 
 @dataclass(frozen=True)

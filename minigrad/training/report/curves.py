@@ -11,7 +11,7 @@ from typing import Any
 
 from minigrad.pages.chart import MAX_POINTS, Series
 from minigrad.system.units import format_count
-from minigrad.training.reporting import metrics
+from minigrad.training.folder import metrics
 
 _MOST_LINES = 8  # of a chart: of more numbers, their mean and the extremes are drawn
 

@@ -12,10 +12,10 @@ from minigrad.pages.page import escape, page
 from minigrad.system.files import write_text
 from minigrad.system.terminal import fold_blank_lines
 from minigrad.system.units import format_bytes, format_count, format_seconds
+from minigrad.training.folder import metrics
 from minigrad.training.folder.checkpoint import Sample
 from minigrad.training.folder.record import REPORT, Record
 from minigrad.training.report.curves import EVERY_LINE, even, median_speed, of_family, series
-from minigrad.training.reporting import metrics
 from minigrad.typing import PathLike
 
 COPIES = 2.2

@@ -1,1 +1,1 @@
-"""What a run tells: lines and progress while it trains, metrics.jsonl, and the figures at its end."""
+"""What a run tells: lines and progress while it trains, and the figures at its end."""

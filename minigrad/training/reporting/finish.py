@@ -19,11 +19,11 @@ from minigrad.system import forks, hardware
 from minigrad.system.terminal import command, phase, say
 from minigrad.system.units import format_bytes, format_seconds
 from minigrad.training.budget import write_decay
+from minigrad.training.folder import metrics
 from minigrad.training.folder.checkpoint import Best
 from minigrad.training.folder.record import NOT_STORED, REPORT, TrainResult, stored
 from minigrad.training.planning.plan import Plan
 from minigrad.training.report import one_run
-from minigrad.training.reporting import metrics
 from minigrad.training.run import Finding, Run
 from minigrad.training.settings import TrainConfig
 from minigrad.training.validation import evaluate, score_of_test

@@ -16,7 +16,7 @@ from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.system.terminal import close_output, fold_blank_lines, printable, say
 from minigrad.system.units import format_seconds
 from minigrad.training.folder.checkpoint import Totals
-from minigrad.training.reporting.metrics import FIELDS, VALIDATION, Measurement, Metrics
+from minigrad.training.folder.metrics import FIELDS, VALIDATION, Measurement, Metrics
 from minigrad.training.run import Run
 
 _COLUMNS = {

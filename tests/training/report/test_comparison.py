@@ -9,9 +9,9 @@ import pytest
 
 from minigrad.errors import InputError
 from minigrad.pages.chart import COLOURS
+from minigrad.training.folder.metrics import Measurement, Metrics
 from minigrad.training.folder.record import Record
 from minigrad.training.report.comparison import comparison, names, read_runs
-from minigrad.training.reporting.metrics import Measurement, Metrics
 from tests.training.report.page_reader import PageReader
 
 

@@ -7,11 +7,11 @@ import math
 
 import pytest
 
+from minigrad.training.folder import metrics
 from minigrad.training.folder.checkpoint import Sample
+from minigrad.training.folder.metrics import Measurement, Metrics
 from minigrad.training.folder.record import Record
 from minigrad.training.report.one_run import write_report
-from minigrad.training.reporting import metrics
-from minigrad.training.reporting.metrics import Measurement, Metrics
 from tests.training.report.page_reader import PageReader
 
 FIGURES = {"bits_per_byte": 1.71, "xz_bits_per_byte": 1.80, "no_xz": "", "ngram_bits_per_byte": None}

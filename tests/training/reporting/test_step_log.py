@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 from minigrad.adaptive.signals import Signals
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
-from minigrad.training.reporting import metrics
+from minigrad.training.folder import metrics
 from minigrad.training.reporting.step_log import StepLog
 from minigrad.training.validation import evaluate
 from train import take_step

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.training.reporting.metrics import Measurement
+from minigrad.training.folder.metrics import Measurement
 from minigrad.training.reporting.step_log import Progress
 
 MEASURED = Measurement(

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.errors import InputError, RunError
-from minigrad.training.reporting import metrics
-from minigrad.training.reporting.metrics import Measurement, Metrics
+from minigrad.training.folder import metrics
+from minigrad.training.folder.metrics import Measurement, Metrics
 
 KEYS = [
     "step", "tokens", "loss", "bits_per_byte", "learning_rate", "gradient_norm",
