@@ -1,8 +1,9 @@
-"""One training step of longer and longer sequences: seconds, tokens/s and peak memory, each in a process of its own.
+"""Forward and backward pass of longer and longer sequences: seconds, tokens/s and peak memory, each in its own process.
 
 The model is new and its layers are recomputed in the backward pass, as a machine with little memory would have it. One
-sequence of random tokens is read, after a short one that compiles. Whether the loss and all gradients are finite is
-printed too: the paper of Wiola expects its spiral positions to interfere beyond 8,192 tokens.
+sequence of random tokens is read, after a short one that compiles. There is no update, and so there are no moments of
+an optimizer in the memory. Whether the loss and all gradients are finite is printed too: the paper of Wiola expects its
+spiral positions to interfere beyond 8,192 tokens.
 
     python benchmarks/long_sequences.py                                               # wiola nano, 2,048 to 16,384
     python benchmarks/long_sequences.py vidya-v2 2.0 --lengths 512 2048 4096 8192 --precision float32 bfloat16
@@ -26,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 
 
 def step(family: str, size: str, length: int, precision: str = "float32") -> dict[str, Any]:
-    """Take one training step on random tokens, after a short one that compiles."""
+    """Go forward and backward through random tokens, after a short sequence that compiles."""
     import models
     from minigrad.kernels.gemm import backend
     from minigrad.random import generator
@@ -55,7 +56,7 @@ def step(family: str, size: str, length: int, precision: str = "float32") -> dic
 
 
 def main() -> None:
-    """Take every step in a process of its own; print a line for each, and JSON."""
+    """Take every length in a process of its own; print a line for each, and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("family", nargs="?", default="wiola")
     parser.add_argument("size", nargs="?", default="nano")

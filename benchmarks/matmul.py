@@ -234,7 +234,6 @@ def main() -> None:
     parser.add_argument("--training", nargs="*", choices=CASES, help="the products of these sizes; none named: of all")
     parser.add_argument("--rounds", type=int, default=25, help="of --training")
     asked = parser.parse_args()
-    threads.set_threads(hardware.threads())
     use("blas")
     print(describe_machine())
     if asked.training is None:

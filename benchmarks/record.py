@@ -50,13 +50,14 @@ def record(name: str, command: list[str], printed: str, fields: dict[str, str]) 
     given = {"script": command[0], "command": " ".join(["python", *command]), **fields}
     lines = [f"[{name}]", *(f"{field} = {text(value)}" for field, value in given.items())]
     lines += [f"date = {datetime.datetime.now(datetime.UTC).date()}", 'runs = "one run"']
-    head, figures, remarks = list[str](), dict[str, str](), list[str]()
+    head, figures, remarks, is_first = list[str](), dict[str, str](), list[str](), True
     for line in printed.splitlines():
         cells = [re.sub(r"[*`]", "", cell).strip() for cell in line.strip().strip("|").split("|")]
+        is_first = is_first and (line.startswith("|") or not head)  # the first table ends with its first other line
         if line.startswith("|") and not head:
             head = cells
-        elif line.startswith("|") and len(cells) == len(head) and cells[0] not in figures:
-            if set("".join(cells)) - set(":- ") and cells != head:
+        elif is_first and line.startswith("|") and len(cells) == len(head) and cells[0] not in figures:
+            if set("".join(cells)) - set(":- "):
                 figures[cells[0]] = f"{text(cells[0])} = [{', '.join(map(text, cells[1:]))}]"
         elif re.search(r"\d", line) and not line.startswith(("[", "{")):
             remarks.append(f"# {line}")

@@ -1,7 +1,7 @@
 """The server against generation in the same process: tokens per second of one client and of many, and their waiting.
 
-The model has random weights and the tokenizer of the shipped nano, so nearly all texts end by their length. Both write
-the same texts, up to rounding. Run with nothing else on the machine:
+The model has random weights and the tokenizer of the shipped nano, so nearly all texts end by their length. Every
+prompt is another one: the server would copy what it has read before. Run with nothing else on the machine:
 
     python benchmarks/serving.py --models nano 2.0 --clients 16
 """
@@ -9,7 +9,9 @@ the same texts, up to rounding. Run with nothing else on the machine:
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import random
 import selectors
 import socket
 import statistics
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,27 +33,28 @@ PROMPT, TURNS = 64, 3  # tokens, and how often everything is measured
 
 
 def asked(number: int, tokens: int) -> dict[str, Any]:
-    """Return the request of a client: a prompt of ids, none of them special."""
-    prompt = [20 + (number * 7 + place) % 200 for place in range(PROMPT)]
+    """Return a request by its number: a prompt of ids, none of them special."""
+    prompt = random.Random(number).choices(range(20, 220), k=PROMPT)
     return {"prompt": prompt, "max_tokens": tokens, "temperature": 0.8, "top_p": 0.95, "seed": 0, "stream": True}
 
 
 def request(number: int, tokens: int) -> bytes:
-    """Return the request of a client as it goes over the wire."""
+    """Return a request by its number, as it goes over the wire."""
     body = json.dumps(asked(number, tokens) | {"stream_options": {"include_usage": True}}).encode()
     lines = ["POST /v1/completions HTTP/1.1", "Host: localhost", "Content-Type: application/json"]
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "Connection: close\r\n\r\n"]).encode() + body
 
 
-def served(port: int, clients: int, tokens: int) -> tuple[float, float]:
+def served(port: int, clients: int, tokens: int, numbers: Iterator[int]) -> tuple[float, float]:
     """Return the tokens per second of all clients, and the 95th percentile of the seconds to their first tokens.
 
+    Each client takes the next of the `numbers` of requests.
     One thread reads what arrives at all sockets and looks for nothing but the first event and the count at the end:
     the clients share the processors with the server.
     """
     begun, firsts, count, waiting = time.perf_counter(), dict[socket.socket, float](), 0, selectors.DefaultSelector()
     ends = dict[socket.socket, bytes]()
-    for number in range(clients):
+    for number in itertools.islice(numbers, clients):
         connection = socket.create_connection(("127.0.0.1", port))
         connection.sendall(request(number, tokens))
         waiting.register(connection, selectors.EVENT_READ)
@@ -75,10 +79,10 @@ def served(port: int, clients: int, tokens: int) -> tuple[float, float]:
 def generated(folder: Path, samples: int, tokens: int) -> float:
     """Return the tokens per second of generation without a server, the prompts included."""
     program = f"""
-import time, models, tokenizer
+import random, time, models, tokenizer
 from minigrad.generation import stream
 model, tok = models.load({str(folder)!r}), tokenizer.load({str(folder)!r})
-prompts = [[20 + (n * 7 + place) % 200 for place in range({PROMPT})] for n in range({samples})]
+prompts = [random.Random(n).choices(range(20, 220), k={PROMPT}) for n in range({samples})]
 rates = []
 for _ in range({TURNS} + 1):
     begun = time.perf_counter()
@@ -106,8 +110,9 @@ def measure(name: str, clients: int, tokens: int) -> None:
             while "serving at" not in (line := server.stderr.readline()):
                 assert line
             port = int(line.split("/v1")[0].rsplit(":", 1)[1])
-            served(port, clients, 8)
-            figures = [(served(port, 1, tokens), served(port, clients, tokens)) for _ in range(TURNS)]
+            numbers = itertools.count()
+            served(port, clients, 8, numbers)
+            figures = [[served(port, count, tokens, numbers) for count in (1, clients)] for _ in range(TURNS)]
             server.terminate()
         one, many = (statistics.median(turn[part][0] for turn in figures) for part in (0, 1))
         wait = statistics.median(turn[1][1] for turn in figures)

@@ -1,8 +1,8 @@
 """The speed-up of the small kernels by a second thread, under the conditions of a training step.
 
 Before each call a matrix product runs, as in a step: the pool's thread is then asleep, and the caches hold other data.
-The work grows from line to line; `shared` is the number of threads on which the kernel runs. More threads must never be
-slower than one: work that is too small must stay on the calling thread.
+The work grows from line to line. More threads must never be slower than one: work that is too small must stay on the
+calling thread.
 
     python benchmarks/threads.py
 """

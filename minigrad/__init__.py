@@ -41,10 +41,11 @@ hardware.prepare()
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("gradcheck", *_HOMES):
+        importlib.import_module("minigrad.ops")  # registers the operations that `a + b` and `x.sum()` look up
     if name in _MODULES:
         return importlib.import_module(f"minigrad.{_MODULES[name]}")
     if name in _HOMES:
-        importlib.import_module("minigrad.ops")  # registers the operations that `a + b` and `x.sum()` look up
         return getattr(importlib.import_module(f"minigrad.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'minigrad' has no attribute {name!r}")
 

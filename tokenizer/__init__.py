@@ -13,6 +13,7 @@ The files and rooms stand on floors, and each imports only from the floors below
 
     errors, jit, naive      the exception, the decorator of compiled loops, the chapter; they import nothing
     disk, structures/       files; hash tables and a heap for kernels
+    templates/              chat templates of other authors, in processes of their own
     text/                   Unicode, splitting into words, texts in chunks, special tokens
     vocabulary, learn/      what a tokenizer consists of; from texts to merges
     encode/                 from text to token ids with a vocabulary

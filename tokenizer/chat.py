@@ -62,9 +62,7 @@ def render_conversation(tokenizer: Tokenizer, messages: Iterable[Mapping[str, st
     ids: list[int] = []
     is_answer: list[bool] = []
     for number, message in enumerate(messages):
-        for field in ("role", "content"):
-            if not isinstance(message.get(field), str):
-                raise TokenizerError(f"message {number} has no text in the field {field!r}: {dict(message)!r}.")
+        _check_texts(number, message)
         if message["role"] not in ROLES:
             expected = f"expected one of {', '.join(ROLES)}{did_you_mean(message['role'], ROLES)}"
             raise TokenizerError(f"message {number} has the role {message['role']!r}: {expected}")
@@ -72,6 +70,13 @@ def render_conversation(tokenizer: Tokenizer, messages: Iterable[Mapping[str, st
         ids += [specials[f"<|{message['role']}|>"], *content]
         is_answer += [False, *[message["role"] == "assistant"] * len(content)]
     return ids, is_answer
+
+
+def _check_texts(number: int, message: Mapping[str, object], *others: str) -> None:
+    """Raise TokenizerError unless the role and the content of a message, and its `others` fields, are texts."""
+    for field in ("role", "content", *others):
+        if not isinstance(message.get(field), str):
+            raise TokenizerError(f"message {number} has no text in the field {field!r}: {dict(message)!r}.")
 
 
 def mark_answers(
@@ -131,6 +136,8 @@ class ChatTemplate:
         """Return the ids of messages and of the beginning of an answer; raises TokenizerError if they are refused."""
         if self._renderer is None:
             return encode_chat(self.tokenizer, messages, add_generation_prompt=add_generation_prompt)
+        for number, message in enumerate(messages):
+            _check_texts(number, message, *message)
         # The name of a special token in a message is replaced by characters that occur nowhere. It comes back after the
         # special tokens of the template have been found, and so is encoded as the characters that it consists of.
         used = {*(self.source or ""), *"".join(value for message in messages for value in message.values())}

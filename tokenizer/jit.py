@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,12 +39,13 @@ def _code_folder() -> Path | None:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             os.utime(folder)
+    except (OSError, RuntimeError):  # RuntimeError: a user without a home folder
+        return None
+    with suppress(OSError):  # another process may remove some of them meanwhile
         others = sorted(folder.parent.glob("tokenizer-*"), key=lambda other: other.stat().st_mtime, reverse=True)
         for old in others[_KEPT:]:  # of versions that have not been used for a long time
             shutil.rmtree(old, ignore_errors=True)
-        return folder
-    except (OSError, RuntimeError):  # RuntimeError: a user without a home folder
-        return None
+    return folder
 
 
 FOLDER = _code_folder()  # None where nothing can be written, and each start compiles the kernels again

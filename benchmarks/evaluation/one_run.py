@@ -50,11 +50,14 @@ def install(study: Study, arm: Arm) -> None:
 
 def settings(study: Study, job: Job, out: Path) -> TrainConfig:
     """Return the settings of a run."""
+    from minigrad.training.planning.choices import CONTEXT, TOKENS_PER_STEP
+
     limit: dict[str, Any] = {"tokens": job.amount} if job.kind == "tokens" else {"minutes": job.amount / 60}
     own = limit | {"sample_every": 10**9} | ({} if job.rate is None else {"lr": job.rate})
-    return dataclasses.replace(
-        study.config(study.named(job.arm)), data=job.corpus, seed=job.seed, threads=1, out=str(out), **own
-    )
+    config = study.config(study.named(job.arm))
+    if config.batch is None:  # which train.py would choose by the speed of the machine at that moment
+        own["batch"] = max(1, TOKENS_PER_STEP // (config.context or CONTEXT))
+    return dataclasses.replace(config, data=job.corpus, seed=job.seed, threads=1, out=str(out), **own)
 
 
 def make(study: Study, job: Job, out: Path) -> None:

@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from docs.claims.table import DOCUMENTS, FILE, Claim, read
+from docs.measurements.records import FOLDER
 from docs.measurements.records import read as read_measurements
 
 
@@ -28,7 +29,8 @@ class Claims(SphinxDirective):
         document = self.arguments[0]
         if document not in DOCUMENTS:
             raise self.error(f"there are no claims of {document!r}; the documents are {', '.join(DOCUMENTS)}")
-        self.env.note_dependency(str(FILE))
+        for file in (FILE, *FOLDER.glob("*.toml")):
+            self.env.note_dependency(str(file))
         self.records = read_measurements()
         listed = nodes.definition_list(classes=["claims"])
         listed += [self.entry(claim) for claim in read() if claim.document == document]

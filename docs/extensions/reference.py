@@ -41,6 +41,7 @@ class Reference(SphinxDirective):
                 module, names = target, public_names(target)
         except (NotFoundError, ImportError, AttributeError) as error:
             raise self.error(f"reference of {target}: {error}") from None
+        self.env.note_reread()  # the names come from modules: Sphinx does not see when these change
         return [self.section(module, each) for each in names]
 
     def section(self, module: str, name: PublicName) -> nodes.section:

@@ -12,7 +12,6 @@ import io
 import itertools
 import re
 import tokenize
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -133,7 +132,7 @@ def _without_blank_ends(numbers: list[int], lines: list[str]) -> list[int]:
     return list(itertools.dropwhile(is_blank, forward[::-1]))[::-1]
 
 
-def _docstrings(tree: ast.AST) -> Iterator[tuple[int, range, str]] | list[tuple[int, range, str]]:
+def _docstrings(tree: ast.AST) -> list[tuple[int, range, str]]:
     """Return of each docstring: the line that its prose stands beside, its own lines, and its Markdown."""
     found = []
     for node in ast.walk(tree):

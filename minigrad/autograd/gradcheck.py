@@ -37,7 +37,8 @@ def check(
 
     `function` takes one Tensor per array and returns a Tensor of any shape. If it has several elements, the slopes are
     those of their sum with fixed random weights, so that each of them counts. Arrays of integers are not checked.
-    Raises GradientError naming the operation, argument and index, with both values; TypeError for float32 arrays.
+    Raises GradientError naming the operation, argument and index, with both values; TypeError for float32 arrays, and
+    if no array is float64, because nothing would be checked.
 
     >>> check(lambda x: x.exp() / x, np.array([0.5, 2.0]))
     """
@@ -46,6 +47,9 @@ def check(
             raise TypeError(
                 f"gradcheck needs float64 arrays, not {array.dtype}: rounding would exceed the errors to be found"
             )
+    if not any(array.dtype == np.float64 for array in arrays):
+        kinds = ", ".join(str(array.dtype) for array in arrays)
+        raise TypeError(f"gradcheck needs a float64 array, and there is only {kinds or 'no array'}: nothing is checked")
     with no_grad():
         shape = function(*map(Tensor, arrays)).shape
     is_single = math.prod(shape) == 1

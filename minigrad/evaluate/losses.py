@@ -152,11 +152,10 @@ def evaluate(
 
 def predictions(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Array]]:
     """Yield each batch and the loss of each of its targets in nats (rows,), 0 where none counts, with dropout off."""
-    with in_evaluation(model):
-        for batch in batches:
-            with no_grad():
-                losses = model.losses(batch.tokens, batch.targets, layout=batch.layout).data
-            yield batch, losses
+    for batch in batches:
+        with in_evaluation(model), no_grad():  # not while the caller has the batch
+            losses = model.losses(batch.tokens, batch.targets, layout=batch.layout).data
+        yield batch, losses
 
 
 def completes_a_pair(batch: Batch) -> npt.NDArray[np.bool_]:

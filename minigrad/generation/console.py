@@ -84,8 +84,7 @@ def _piped_lines() -> Iterator[str]:
         try:
             yield data.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            place = f"line {number:,}, byte {error.start + 1:,}"
-            raise InputError(f"standard input is not UTF-8 text: {place} is 0x{data[error.start]:02x}") from None
+            raise InputError(f"standard input is not UTF-8 text: line {number:,}, {_broken(data, error)}") from None
 
 
 def is_terminal() -> bool:
@@ -112,10 +111,14 @@ def _read_standard_input() -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"standard input is not UTF-8 text: its byte {error.start + 1:,} is 0x{data[error.start]:02x}"
-        ) from None
+        raise InputError(f"standard input is not UTF-8 text: its {_broken(data, error)}") from None
     return text.replace("\r\n", "\n").removesuffix("\n")
+
+
+def _broken(data: bytes, error: UnicodeDecodeError) -> str:
+    """Return which byte is broken; Python counts from after a byte order mark, which it removes first."""
+    place = len(data) - len(error.object) + error.start
+    return f"byte {place + 1:,} is 0x{data[place]:02x}"
 
 
 def in_turn(tokens: Iterable[Token], samples: int) -> Iterator[tuple[int, str, bool]]:

@@ -15,6 +15,7 @@ from minigrad.autograd.graph import no_grad
 from minigrad.nn.cache import Cache
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
+from minigrad.nn.module import in_evaluation
 from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array
 
@@ -172,7 +173,11 @@ class Context:
             self._read([min(count, share) for count in left], last=0)
 
     def _read(self, counts: Sequence[int], last: int) -> Array:
-        """Read these numbers of tokens; return the logits after each of the `last` ones, (texts, last, V)."""
+        """Read these numbers of tokens; return the logits after each of the `last` ones, (texts, last, V).
+
+        Dropout is off here and in `Decoder.step`, not from one token to the next: between two of them the model is the
+        caller's, who may train it or write another text.
+        """
         lengths, ids = np.zeros(self._cache.batch_size, np.int64), list[int]()
         for row, count in zip(self.rows, counts, strict=True):
             lengths[row.slot] = count
@@ -181,7 +186,7 @@ class Context:
         if last == 1 and max(counts) == 1:
             logits = self.decoder.step(tokens, self._cache, layout)[:, None]
         else:
-            with no_grad():
+            with in_evaluation(self.model), no_grad():
                 logits = self.model(tokens, cache=self._cache, layout=layout, last=last).data
         for row, count in zip(self.rows, counts, strict=True):
             row.read += count

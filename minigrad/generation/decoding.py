@@ -16,7 +16,6 @@ from minigrad.generation.sampling import as_mask
 from minigrad.generation.settings import Sampling
 from minigrad.generation.speculative import with_draft
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.module import in_evaluation
 from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array, Tokenizer
 
@@ -120,10 +119,10 @@ def stream(
         for sample in range(rules.sampling.samples)
     )
     if draft is None:
-        return _in_evaluation(model, _batches(Decoder(model), rules, texts, max(map(len, prompts))))
+        return _batches(Decoder(model), rules, texts, max(map(len, prompts)))
     decoders = Decoder(model), Decoder(draft)
     one_by_one = (with_draft(*decoders, text, len(text.prompt) + text.left) for text in texts)
-    return _in_evaluation(model, _in_evaluation(draft, itertools.chain.from_iterable(one_by_one)))
+    return itertools.chain.from_iterable(one_by_one)
 
 
 def document(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -183,12 +182,6 @@ def _array(given: Any) -> Array:
         return np.asarray(given)
     except ValueError:
         return np.asarray(None)
-
-
-def _in_evaluation(model: LanguageModel, tokens: Iterator[Token]) -> Iterator[Token]:
-    """Yield the tokens with dropout off; restore the model's mode at the end."""
-    with in_evaluation(model):
-        yield from tokens
 
 
 def _batches(decoder: Decoder, rules: DrawingRules, texts: Iterator[Continuation], longest: int) -> Iterator[Token]:

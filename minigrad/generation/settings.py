@@ -111,7 +111,7 @@ class Sampling(TextSettings):
         >>> Sampling(top_p=None, top_k=40).drawn_with()
         'temperature 0.8, top-k 40, seed 0'
         """
-        usual = {"temperature": None, "seed": None, "ban": (), **_NO_PENALTIES}
+        usual = {"ban": (), **_NO_PENALTIES}
         names = ("temperature", "top_k", "top_p", "min_p", *_NO_PENALTIES, "ban", "seed")
         used = ((name, getattr(self, name)) for name in names)
         return ", ".join(f"{name.replace('_', '-')} {value}" for name, value in used if value != usual.get(name))

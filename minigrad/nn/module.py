@@ -37,7 +37,8 @@ def check_sizes(layer: Module, *, least: int = 1, **sizes: int) -> None:
 def in_evaluation(module: Module) -> Iterator[None]:
     """Switch a module to evaluation (dropout off) inside the block; every module in it gets its own mode back."""
     trained = [each for _, each in module.named_modules() if each.training]
-    module.eval()
+    for each in trained:
+        each.training = False
     try:
         yield
     finally:

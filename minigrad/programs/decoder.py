@@ -15,6 +15,7 @@ from minigrad.nn.cache import Cache, KeyValueCache
 from minigrad.nn.inputs import check_tokens
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
+from minigrad.nn.module import in_evaluation
 from minigrad.programs.lower import program_of
 from minigrad.typing import Array
 
@@ -56,7 +57,7 @@ class Decoder:
         if layout.lengths.max(initial=0) > 1:
             raise ShapeError(f"a step continues a text with one token, not {layout.lengths.max()}")
         if self._program is None or not isinstance(cache, KeyValueCache):
-            with no_grad():
+            with in_evaluation(self.model), no_grad():  # as a program, which was traced so
                 logits: Array = self.model(rows, cache=cache, layout=layout).data
             return logits
         if self._program.key_heads is not None:

@@ -303,7 +303,7 @@ class Api:
         """Yield the parts of a job; count its tokens, and the time until the first."""
         begun, has_first = time.monotonic(), False
         async for part in job.parts():
-            if not has_first:
+            if part.num_written and not has_first:  # an echo has parts of its prompt before
                 has_first = True
                 self._metrics.add("first_token_seconds_sum", time.monotonic() - begun, model=model.name)
                 self._metrics.add("first_token_seconds_count", model=model.name)

@@ -85,7 +85,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "reasoning_effort": ("none",),
 }
 """Fields that this server understands only with these values, or null, which change nothing."""
-_NAMES = {"user", "assistant", "system", "developer"}
+_ROLES = {"user", "assistant", "system", "developer"}
 
 Kind = TypeVar("Kind", bound=Body)
 
@@ -147,9 +147,9 @@ def read_messages(given: Any) -> list[dict[str, str]]:
                 f"{place} takes an object with a role and a content, not {shown(message)}", field="messages"
             )
         role, content = message.get("role"), message.get("content")
-        if not isinstance(role, str) or role not in _NAMES:
+        if not isinstance(role, str) or role not in _ROLES:
             raise RefusedError(
-                f"{place}.role takes one of {', '.join(sorted(_NAMES))}, not {shown(role)}", field="messages"
+                f"{place}.role takes one of {', '.join(sorted(_ROLES))}, not {shown(role)}", field="messages"
             )
         if isinstance(content, list) and all(
             isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)

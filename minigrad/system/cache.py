@@ -50,7 +50,7 @@ def mark_used(path: Path) -> None:
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Remove all but the `keep` most recently used entries of a folder, except files that another process has open."""
+    """Remove all but the `keep` most recently used entries of a folder; Windows keeps files that a process has open."""
     import shutil  # which loads every compression library
 
     with suppress(OSError):

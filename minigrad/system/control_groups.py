@@ -43,10 +43,10 @@ def quotas() -> Iterator[int]:
 def memory_left() -> Iterator[int]:
     """Yield the bytes that a group may still use, for each that has a limit; what it keeps of files can be given up."""
     for version, place in groups("memory"):
-        most, used = ("memory.max", "memory.current") if version == 2 else ("limit_in_bytes", "usage_in_bytes")
-        prefix, total = ("", "") if version == 2 else ("memory.", "total_")
+        names = ["memory.max", "memory.current"] if version == 2 else ["memory.limit_in_bytes", "memory.usage_in_bytes"]
+        total = "" if version == 2 else "total_"
         try:
-            limit, now = (int((place / (prefix + name)).read_text(encoding="ascii")) for name in (most, used))
+            limit, now = (int((place / name).read_text(encoding="ascii")) for name in names)
             lines = (place / "memory.stat").read_text(encoding="ascii").splitlines()
         except (OSError, ValueError):
             continue

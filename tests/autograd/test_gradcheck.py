@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -72,6 +76,17 @@ def test_a_gradient_of_nan_is_refused() -> None:
 def test_float32_is_refused() -> None:
     with pytest.raises(TypeError, match="float64 arrays, not float32"):
         gradcheck.check(lambda x: x, np.ones(2, np.float32))
+
+
+def test_gradcheck_needs_no_other_import() -> None:
+    script = "import numpy as np\nfrom minigrad import gradcheck\ngradcheck.check(lambda x: x * x, np.ones(2))"
+    subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[2], check=True)
+
+
+@pytest.mark.parametrize("arrays", [(), (np.array([1, 2, 3]),)])
+def test_a_check_of_nothing_is_refused(arrays: tuple[Array, ...]) -> None:
+    with pytest.raises(TypeError, match="gradcheck needs a float64 array, and there is only"):
+        gradcheck.check(lambda *given: given[0] * given[0], *arrays)
 
 
 def test_integers_are_passed_on_unchecked() -> None:

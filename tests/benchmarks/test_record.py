@@ -19,9 +19,9 @@ PRINTED = """a laptop
 | `micro` | 7,650 | |
 | | 7,000 | |
 
-| other table | bits |
-| --- | --: |
-| nano | 1.37 |
+| other table | bits | steps |
+| --- | --: | --: |
+| mini | 1.37 | 5 |
 In the end "1.37" bits per byte
 {"nano": 28534}
 """
@@ -35,7 +35,8 @@ def test_the_rows_of_a_table_are_figures(tmp_path: Path) -> None:
     assert found.value("nano", "peak MB") == 376
     assert found.value("micro") == 7650
     assert '# In the end "1.37" bits per byte' in written
-    assert "# | nano | 1.37 |" in written
+    assert "# | mini | 1.37 | 5 |" in written
+    assert "mini" not in found.figures
     assert "a laptop" not in written.replace(FIELDS["machine"], "")
     assert "28534" not in written
 

@@ -63,7 +63,11 @@ def test_without_a_flag_a_null_device_or_a_closed_input_is_no_prompt(monkeypatch
 
 
 def test_what_is_not_utf8_is_refused_with_its_place() -> None:
-    for data, place in ((b"list\xff", "byte 5 is 0xff"), (b"caf\xc3\xff", "byte 4 is 0xc3")):
+    for data, place in (
+        (b"list\xff", "byte 5 is 0xff"),
+        (b"caf\xc3\xff", "byte 4 is 0xc3"),
+        (b"\xef\xbb\xbflist\xff", "byte 8 is 0xff"),
+    ):
         assert piped("-", data)[1].strip() == f"standard input is not UTF-8 text: its {place}"
     with pytest.raises(InputError, match="--prompt is not UTF-8 text: its character 4 is 0xe9"):
         check_text("prompt", ["fine", os.fsdecode(b"caf\xe9s")])
@@ -98,6 +102,7 @@ def test_each_line_of_a_pipe_is_a_message_and_a_backslash_continues_it() -> None
     assert messages(b"cut \\\n") == ["cut "]
     assert messages(b"") == []
     assert messages(b"fine\ncaf\xe9\n") == ["standard input is not UTF-8 text: line 2, byte 4 is 0xe9"]
+    assert messages(b"\xef\xbb\xbfcaf\xe9\n") == ["standard input is not UTF-8 text: line 1, byte 7 is 0xe9"]
 
 
 def test_a_terminal_shows_where_to_type(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

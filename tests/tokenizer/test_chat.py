@@ -65,6 +65,16 @@ def test_no_content_can_forge_a_turn(content):
     assert tok.decode(ids[1:-1]) == content
 
 
+def test_a_template_is_given_texts_only():
+    pytest.importorskip("jinja2")
+    form = ChatTemplate(tok, "{% for message in messages %}{{ message.content }}{% endfor %}")
+    for message in ({"role": "user", "content": None}, {"role": "user"}):
+        with pytest.raises(TokenizerError, match="message 0 has no text in the field 'content'"):
+            form.encode([message])
+    with pytest.raises(TokenizerError, match="message 0 has no text in the field 'reward'"):
+        form.encode([{"role": "user", "content": "Hi", "reward": 1}])
+
+
 def test_bad_messages_are_named():
     with pytest.raises(TokenizerError, match=r"message 1 has the role 'assistent'.*did you mean 'assistant'"):
         encode_chat(tok, [messages[0], {"role": "assistent", "content": "Hi"}])

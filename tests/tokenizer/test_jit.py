@@ -100,6 +100,10 @@ def test_folders_of_versions_that_were_not_used_for_long_are_removed(monkeypatch
     for number in range(20):
         (tmp_path / "kernels" / f"tokenizer-{number}").mkdir(parents=True)
         os.utime(tmp_path / "kernels" / f"tokenizer-{number}", (number, number))
+    (tmp_path / "kernels" / "tokenizer-gone").symlink_to(tmp_path / "nowhere")  # as one that is removed meanwhile
+    folder = jit._code_folder()
+    assert folder is not None
+    (tmp_path / "kernels" / "tokenizer-gone").unlink()
     folder = jit._code_folder()
     left = {path.name for path in (tmp_path / "kernels").iterdir()}
     assert left == {folder.name, *(f"tokenizer-{number}" for number in range(13, 20))}

@@ -11,6 +11,7 @@ from tokenizer.text.chunks import last_border
 class StreamDecoder:
     """Decodes token ids as they arrive; the results, joined, are the text of all ids.
 
+    Only broken bytes can differ with byte fallback: `decode` makes each byte of a row that is not UTF-8 a U+FFFD.
     A character can be spread over several tokens. Its first bytes are kept until the character is complete, so a screen
     never shows a part of one.
     """

@@ -104,7 +104,7 @@
       return row;
     });
     const steep = slider("steepness", { min: 1, max: 60, step: 1, value: state.steep }, (value) => ((state.steep = value), show()));
-    const step = slider("step", { min: 0, max: STEPS, step: 1, value: STEPS }, (value) => (playing++, goTo(value)));
+    const step = slider("step", { min: 0, max: STEPS, step: 1, value: STEPS }, goTo);
     for (const each of [steep, step]) each.style.setProperty("--mark", "var(--soft)");
     const said = html("p", { class: "status", role: "status" });
 

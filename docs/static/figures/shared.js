@@ -50,6 +50,7 @@ function slider(name, { min, max, step, value, show = String }, change) {
     input.setAttribute("aria-valuetext", shown.textContent);
   };
   input.addEventListener("input", () => {
+    playing++;
     row.set(input.value);
     change(Number(input.value));
   });
@@ -59,7 +60,7 @@ function slider(name, { min, max, step, value, show = String }, change) {
 
 function button(name, press) {
   const made = html("button", { type: "button" }, name);
-  made.addEventListener("click", press);
+  made.addEventListener("click", () => (playing++, press()));
   return made;
 }
 
@@ -69,7 +70,7 @@ function choices(label, names, choose, points = false) {
   const row = html("div", { class: "choices", role: "radiogroup", "aria-label": label });
   const parts = names.map((name, number) => {
     const part = html("button", { type: "button", role: "radio" }, name);
-    part.addEventListener("click", () => choose(number));
+    part.addEventListener("click", () => (playing++, choose(number)));
     if (points) part.addEventListener("pointerenter", () => choose(number));
     return part;
   });
@@ -85,6 +86,7 @@ function choices(label, names, choose, points = false) {
     event.preventDefault();
     const next = (parts.indexOf(document.activeElement) + way + parts.length) % parts.length;
     parts[next].focus();
+    playing++;
     choose(next);
   });
   return row;
@@ -98,8 +100,8 @@ function field(name, value, change) {
   return html("label", { class: "field" }, html("span", {}, name), input);
 }
 
-// Call move(number) for each number up to `last`, one in `pause` milliseconds; the next call begins anew. Readers who
-// asked for little motion see the last one at once.
+// Call move(number) for each number up to `last`, one in `pause` milliseconds; the next call begins anew, and the next
+// use of a slider or a button ends it. Readers who asked for little motion see the last one at once.
 let playing = 0;
 async function play(last, pause, move) {
   const mine = ++playing, isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;

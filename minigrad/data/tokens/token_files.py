@@ -41,7 +41,7 @@ class TokenFile:
     """The tokens of some documents, and the number of UTF-8 bytes of these documents."""
 
     tokens: Tokens  # (number of tokens,), read-only
-    num_bytes: int  # a loss in bits per byte divides by it
+    num_bytes: int  # of the documents as they are, before the tokenizer composed characters or added spaces
     path: Path | None  # of the file; None if the tokens had to stay in memory
 
     def __len__(self) -> int:

@@ -40,10 +40,16 @@ class TokenizedCorpus:
 
 
 def token_byte_lengths(tokenizer: Tokenizer, vocab_size: int) -> Array:
-    """Return the number of bytes of each token (vocab_size,); 0 for special tokens and unused ids."""
+    """Return the number of bytes of each token (vocab_size,); 0 for special tokens and unused ids.
+
+    A tokenizer with byte fallback puts a space before each text. Each document has one token that ends it; this token
+    then counts as -1 byte, so that the bytes of a text's tokens add up to those of the text.
+    """
     specials = set(tokenizer.specials.values())
     lengths = np.zeros(vocab_size, np.int64)
     for token in tokenizer.ids:
         if token < vocab_size and token not in specials:
             lengths[token] = len(tokenizer.decode_bytes([token]))
+    if added := len(tokenizer.decode_bytes(tokenizer.encode("a"))) - 1:
+        lengths[tokenizer.end_of_text_id] = -added
     return lengths

@@ -93,7 +93,7 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
                 add_queries(memory.rows, panel, heads, dq)
             write_key_gradient(memory.dk, Tile(first_key + begin, n), heads, dk, memory.rows)
             write_key_gradient(memory.dv, Tile(first_key + begin, n), heads, dv, memory.rows)
-    release_tiles(TILE_CONFIGURATION)
+    release_tiles()
 
 
 def attention_backward(

@@ -14,10 +14,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigrad.kernels.attention import queries as rows_of_heads
 from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right, transpose
 from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, Seen, task_of
-from minigrad.kernels.attention.queries import QueryPanel, first_query, next_query
+from minigrad.kernels.attention.queries import (
+    QueryPanel,
+    apply_mask,
+    draw_panel,
+    first_query,
+    hide_keys,
+    load_queries,
+    load_seen,
+    next_query,
+    round_panel,
+)
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
 from minigrad.kernels.attention.visible import add_keys, all_finite
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
@@ -63,7 +72,7 @@ def softmax_step(scores: Array, tile: Tile, seen: Seen, scale: float, running: R
     have grown: the caller multiplies its sums by `rescale`, exp(old maximum - new maximum).
     """
     largest, total, rescale, top = running
-    rows_of_heads.hide_keys(scores, tile, seen, -np.inf)
+    hide_keys(scores, tile, seen, -np.inf)
     for j in range(COLUMNS):
         top[j] = -np.inf
     for i in range(tile.num_keys // 4):  # four keys at a time: each maximum, and each sum, depends on the one before it
@@ -137,9 +146,9 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
             finite[tile] = all_finite(Matrix(flat_v, place, width, False, n, size))
         for row in range(0, num_rows, COLUMNS):
             panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
-            rows_of_heads.load_queries(q, panel, heads, queries)
+            load_queries(q, panel, heads, queries)
             pack_right(lines, q_right, packing)
-            rows_of_heads.load_seen(limits, panel, heads, seen)
+            load_seen(limits, panel, heads, seen)
             # Keys before the first one that the first query sees are left out, in whole blocks of the packed factors.
             least, most = seen.first[0] // COLUMNS * COLUMNS, seen.visible[COLUMNS - 1]
             largest[:], total[:], attended[:] = -np.inf, zero, zero
@@ -150,13 +159,13 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
                 panel_product(LeftFactor(k_left, place, keys.num_keys, size), q_right, size, scores, 0, False)
                 softmax_step(scores, keys, seen, scale, softmax)
                 if draws.threshold > 0:
-                    rows_of_heads.draw_panel(mask, drawn, keys, panel, heads, draws)
-                    rows_of_heads.apply_mask(scores, mask, keys)
+                    draw_panel(mask, drawn, keys, panel, heads, draws)
+                    apply_mask(scores, mask, keys)
                 for i in range(height):
                     for j in range(COLUMNS):
                         attended[i * COLUMNS + j] *= rescale[j]
                 if arithmetic.rounding:
-                    rows_of_heads.round_panel(scores, keys)
+                    round_panel(scores, keys)
                 if finite[tile]:
                     probabilities = as_right(scores, keys.num_keys, p_right, packing)
                     place = tile * v_size + ROWS * lane_size(v_left, skipped)
@@ -167,7 +176,7 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
                     add_keys(scores, keys, seen, Matrix(flat_v, place, width, False, n - skipped, size), attended)
             transpose(Matrix(attended, 0, COLUMNS, False, size, COLUMNS), queries)
             write_attended(queries, panel, heads, softmax, out, logsumexp)
-    release_tiles(TILE_CONFIGURATION)
+    release_tiles()
 
 
 def attention_forward(q: Array, k: Array, v: Array, plan: Plan) -> tuple[Array, Array]:

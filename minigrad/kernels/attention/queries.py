@@ -12,7 +12,7 @@ import numpy as np
 
 from minigrad.kernels.attention.plan import HeadGroup, Seen
 from minigrad.kernels.attention.tiles import COLUMNS, Tile
-from minigrad.kernels.codegen.bits import bfloat16_bits, float32_of
+from minigrad.kernels.codegen.bits import rounded_to_bfloat16
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.dropout import Draws, draw_mask
 from minigrad.typing import Array
@@ -119,7 +119,7 @@ def draw_panel(mask: Array, drawn: Array, tile: Tile, panel: QueryPanel, heads: 
 def round_panel(values: Array, tile: Tile) -> None:
     """Round a tile (keys x COLUMNS queries) of float32 to bfloat16."""
     for i in range(tile.num_keys * COLUMNS):
-        values[i] = float32_of(bfloat16_bits(values[i]) << np.uint32(16))
+        values[i] = rounded_to_bfloat16(values[i])
 
 
 @kernel

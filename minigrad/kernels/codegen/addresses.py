@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.kernels.codegen.llvm import INT8
+from minigrad.kernels.codegen.llvm import BYTE
 from minigrad.kernels.jit import carray, emits, overload, types
 from minigrad.typing import Array
 
@@ -42,4 +42,4 @@ def _pointer(address: int) -> Any:
 
 @emits(_pointer, types.voidptr, types.int64)
 def _emit_pointer(builder: Any, address: Any) -> Any:
-    return builder.inttoptr(address, INT8.as_pointer())
+    return builder.inttoptr(address, BYTE.as_pointer())

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from minigrad.kernels.codegen.llvm import INT8, BlockOperands, counting, declare, int64
+from minigrad.kernels.codegen.llvm import BYTE, BlockOperands, counting, declare, int64
 from minigrad.kernels.cpu import BFLOAT16, Block
 from minigrad.kernels.jit import emits, types
 from minigrad.typing import Array
@@ -29,18 +29,18 @@ def configure_tiles(configuration: Array) -> None:
     """Configure the tile registers of this thread, if there are any, before the first product."""
 
 
-def release_tiles(configuration: Array) -> None:
+def release_tiles() -> None:
     """Release the tile registers after the last product."""
 
 
 @emits(configure_tiles, types.void, None)
 def _emit_configuration(builder: Any, configuration: Any) -> None:
     if BFLOAT16 is not None and BFLOAT16.kind == "tiles":
-        _tile_instruction(builder, "ldtilecfg", builder.bitcast(configuration.data, INT8.as_pointer()))
+        _tile_instruction(builder, "ldtilecfg", builder.bitcast(configuration.data, BYTE.as_pointer()))
 
 
-@emits(release_tiles, types.void, None)
-def _emit_release(builder: Any, configuration: Any) -> None:
+@emits(release_tiles, types.void)
+def _emit_release(builder: Any) -> None:
     if BFLOAT16 is not None and BFLOAT16.kind == "tiles":
         _tile_instruction(builder, "tilerelease")
 
@@ -52,7 +52,7 @@ def _tile_instruction(builder: Any, name: str, *arguments: Any) -> None:
 
 def emit_tiles(block: Block, builder: Any, operands: BlockOperands) -> None:
     """Emit the loop: registers 0 to 3 hold the sums of 2 x 2 tiles, 4 and 5 the left factor, 6 and 7 the right one."""
-    bytes_pointer = INT8.as_pointer()
+    bytes_pointer = BYTE.as_pointer()
     left, right = block.chunk * 4, block.columns * 4  # bytes from one row of a tile to the next
     below = builder.mul(operands.stride, int64(16))
     stride = builder.mul(operands.stride, int64(4))
@@ -61,16 +61,16 @@ def emit_tiles(block: Block, builder: Any, operands: BlockOperands) -> None:
     with builder.if_else(operands.add) as (adding, setting):
         with adding:
             for number, corner in enumerate(corners):
-                _tile_instruction(builder, "tileloadd64", INT8(number), corner, stride)
+                _tile_instruction(builder, "tileloadd64", BYTE(number), corner, stride)
         with setting:
             for number in range(4):
-                _tile_instruction(builder, "tilezero", INT8(number))
+                _tile_instruction(builder, "tilezero", BYTE(number))
 
     def load(tiles: tuple[int, int], pointer: Any, start: Any, offset: int, tile_stride: int, row_bytes: int) -> None:
         for number, tile in enumerate(tiles):
             words = builder.gep(pointer, [builder.add(start, int64(offset + number * tile_stride))])
             words = builder.bitcast(words, bytes_pointer)
-            _tile_instruction(builder, "tileloadd64", INT8(tile), words, int64(row_bytes))
+            _tile_instruction(builder, "tileloadd64", BYTE(tile), words, int64(row_bytes))
 
     with counting(builder, operands.depth, block.chunk) as step:
         left_start = builder.mul(step, int64(block.rows * block.parts))
@@ -83,6 +83,6 @@ def emit_tiles(block: Block, builder: Any, operands: BlockOperands) -> None:
                 load((6, 7), operands.right, right_start, y * block.columns * block.chunk, 16, right)
             loaded = x, y
             for total, one, other in ((0, 4, 6), (1, 4, 7), (2, 5, 6), (3, 5, 7)):
-                _tile_instruction(builder, "tdpbf16ps", INT8(total), INT8(one), INT8(other))
+                _tile_instruction(builder, "tdpbf16ps", BYTE(total), BYTE(one), BYTE(other))
     for number, corner in enumerate(corners):
-        _tile_instruction(builder, "tilestored64", INT8(number), corner, stride)
+        _tile_instruction(builder, "tilestored64", BYTE(number), corner, stride)

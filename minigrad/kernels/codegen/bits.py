@@ -70,3 +70,9 @@ def bfloat16_bits(x: float) -> Any:
     half = np.uint32(np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
     rounded = np.uint32(np.uint32(bits + half) >> np.uint32(16))
     return rounded if x == x else np.uint32(0x7FC0)  # rounding would turn some NaN into infinity
+
+
+@kernel
+def rounded_to_bfloat16(x: float) -> Any:
+    """Return the float32 that is nearest to x among the bfloat16."""
+    return float32_of(bfloat16_bits(x) << np.uint32(16))

@@ -16,6 +16,7 @@ from minigrad.kernels.codegen.addresses import elements_at
 from minigrad.kernels.codegen.bits import float32_of
 from minigrad.kernels.codegen.line_tile import BFLOAT16, INT8, sums_of_lanes
 from minigrad.kernels.codegen.llvm import (
+    BYTE,
     FLOAT,
     SHORT,
     WORD,
@@ -27,7 +28,6 @@ from minigrad.kernels.codegen.llvm import (
     pointer_at,
     repeated,
 )
-from minigrad.kernels.codegen.llvm import INT8 as BYTE
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.jit import emits, types
 from minigrad.typing import Array

@@ -28,8 +28,7 @@ import numpy as np
 from minigrad.kernels.codegen import line_tile
 from minigrad.kernels.codegen.addresses import elements_at
 from minigrad.kernels.codegen.line_tile import BFLOAT16, FLOAT16, FULL, GROUP, GROUP_BYTES, INT4, INT8, LINES, TEXTS
-from minigrad.kernels.codegen.llvm import INT8 as BYTE
-from minigrad.kernels.codegen.llvm import at_most, counting, int64, pointer_at
+from minigrad.kernels.codegen.llvm import BYTE, at_most, counting, int64, pointer_at
 from minigrad.kernels.jit import emits, overload, types
 from minigrad.typing import Array
 

@@ -11,8 +11,7 @@ from llvmlite import ir
 
 from minigrad.kernels.codegen import llvm
 from minigrad.kernels.codegen.bits import emit_float32_of_float16
-from minigrad.kernels.codegen.llvm import DOUBLE, FLOAT, INT64, SHORT, WORD, int64, repeated
-from minigrad.kernels.codegen.llvm import INT8 as BYTE
+from minigrad.kernels.codegen.llvm import BYTE, DOUBLE, FLOAT, INT64, SHORT, WORD, int64, repeated
 from minigrad.kernels.codegen.prefetch import CACHE_LINE, emit_prefetch
 from minigrad.kernels.codegen.vector_moves import SIDE
 

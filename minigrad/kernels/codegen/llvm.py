@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 
-INT8, SHORT, WORD, INT64 = (ir.IntType(size) for size in (8, 16, 32, 64))
+BYTE, SHORT, WORD, INT64 = (ir.IntType(size) for size in (8, 16, 32, 64))
 HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from minigrad.kernels.codegen.llvm import INT8, WORD, declare, pointer_at
+from minigrad.kernels.codegen.llvm import BYTE, WORD, declare, pointer_at
 from minigrad.kernels.jit import emits, overload, types
 from minigrad.typing import Array
 
@@ -45,11 +45,11 @@ def _fetch(x: Array, index: int) -> None:
 
 @emits(_fetch, types.void, None, types.int64)
 def _emit_fetch(builder: Any, x: Any, index: Any) -> None:
-    emit_prefetch(builder, pointer_at(builder, x.data, index, INT8))
+    emit_prefetch(builder, pointer_at(builder, x.data, index, BYTE))
 
 
 def emit_prefetch(builder: Any, place: Any) -> None:
     """Ask for the cache line at `place`, a pointer to a byte. It is a hint: the memory need not exist."""
-    function = declare(builder, "llvm.prefetch.p0i8", ir.VoidType(), [INT8.as_pointer(), WORD, WORD, WORD])
+    function = declare(builder, "llvm.prefetch.p0i8", ir.VoidType(), [BYTE.as_pointer(), WORD, WORD, WORD])
     to_read, soon_and_often, data = (ir.Constant(WORD, number) for number in (0, 3, 1))
     builder.call(function, [place, to_read, soon_and_often, data])

@@ -11,8 +11,7 @@ import numpy as np
 from llvmlite import ir
 
 from minigrad.kernels.codegen.bits import float32_of
-from minigrad.kernels.codegen.llvm import FLOAT, SHORT, WORD, in_all_lanes, pointer_at
-from minigrad.kernels.codegen.llvm import INT8 as BYTE
+from minigrad.kernels.codegen.llvm import BYTE, FLOAT, SHORT, WORD, in_all_lanes, pointer_at
 from minigrad.kernels.jit import emits, types
 from minigrad.typing import Array
 

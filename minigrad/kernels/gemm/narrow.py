@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.kernels.codegen.bits import bfloat16_bits, float32_of
+from minigrad.kernels.codegen.bits import rounded_to_bfloat16
 from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.gemm.panels import matrix_of
 from minigrad.kernels.jit import kernel
@@ -26,16 +26,10 @@ _TOGETHER = 512  # lanes whose sums stay in the first-level cache
 
 
 @kernel
-def as_multiplied(x: float, rounding: bool) -> Any:
-    """Return x, or x rounded to bfloat16."""
-    return float32_of(bfloat16_bits(x) << np.uint32(16)) if rounding else x
-
-
-@kernel
 def _round_rows(x: Array, y: Array, start: int, stop: int) -> None:
     for i in range(start, stop):
         for j in range(x.shape[1]):
-            y[i, j] = as_multiplied(x[i, j], True)
+            y[i, j] = rounded_to_bfloat16(x[i, j])
 
 
 def round_bfloat16(x: Array) -> Array:
@@ -54,7 +48,7 @@ def dot(x: Array, y: Array, rounding: bool) -> Any:
     total = x.dtype.type(0)
     if rounding:
         for k in range(x.size):
-            total += x[k] * as_multiplied(y[k], True)
+            total += x[k] * rounded_to_bfloat16(y[k])
     else:
         for k in range(x.size):
             total += x[k] * y[k]
@@ -84,7 +78,7 @@ def multiply_steps(few: Array, many: Matrix, rounding: bool, y: Array, start: in
                 factor, sums = few[i, step], y[i, begin:end]
                 if rounding:
                     for j in range(line.size):
-                        sums[j] += factor * as_multiplied(line[j], True)
+                        sums[j] += factor * rounded_to_bfloat16(line[j])
                 else:
                     for j in range(line.size):
                         sums[j] += factor * line[j]

@@ -128,7 +128,7 @@ def multiply_panels(
                     else:
                         multiply_block(a_panel, b_panel, length, parts, Target(edge, 0, columns), False)
                         copy_edge(edge, target, columns, inside, adding)
-    release_tiles(TILE_CONFIGURATION)
+    release_tiles()
     if start < stop:
         extremes[start, 0] = a_scratch.extremes
         extremes[start, 1] = b_scratch.extremes

@@ -67,8 +67,8 @@ class Column {
     this.say(sentence);
     this.showWriting(false);
     this.place = null;
+    this.showAll(); // so that the paper has the new tokens, among which the cursor is
     this.followCaret();
-    this.showAll();
   }
 
   // Take another model: it reads the text anew.
@@ -161,6 +161,7 @@ class Column {
     [this.busy, this.prompt, this.tokens, this.next, this.place] = [null, text, [], [], null];
     busy?.abort();
     this.part("text").value = text;
+    this.say("");
     this.showWriting(false);
     this.showAll();
     this.changed();
@@ -275,7 +276,7 @@ class Column {
     const buttons = rivals.sort((a, b) => b.chance - a.chance).map((rival) => {
       const chance = Math.exp(rival.chance), name = visible(rival.bytes);
       const about = { share: percent(chance), numbers: `${percent(chance)} by the model`, isChosen: isChosen(rival) };
-      const button = rivalButton(name, about, () => this.take(rival.bytes));
+      const button = rivalButton(name, about, () => this.isWriting || this.take(rival.bytes));
       button.style.setProperty("--drawn", chance);
       button.disabled = name.startsWith("\\x") || this.specials.has(name); // a prompt of text cannot hold it
       return element("li", {}, button);

@@ -19,6 +19,14 @@ from minigrad.typing import Tokenizer
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
 """The context of a laptop run, and the tokens of a step, unless given; the scaling law was measured with these."""
 
+LONG_RUN = 4_000_000
+"""Tokens from which on a run is long: it reads twice `TOKENS_PER_STEP` in a step.
+
+The more text a run reads, the more tokens of a step are of use, in models of any size (Zhang et al. 2024, "How does
+critical batch size scale in pre-training?", arXiv 2410.21676). Replicas also gain from larger parts of a step. Measured
+with nano (docs/results.md, "Tokens of a step"): twice as many are better in ten minutes, four times as many are not.
+"""
+
 TAUGHT_LEARNING_RATE = {"sft": 1 / 2, "dpo": 1 / 20} | dict.fromkeys(REWARDED, 1 / 10)
 """The peak learning rate of an objective, relative to that of pre-training (benchmarks/teaching.py measures them)."""
 
@@ -61,7 +69,7 @@ def expected_tokens(asked: OptimisationSettings, speed: float, processes: int = 
         return float(asked.tokens)
     if asked.steps:
         context = asked.context or CONTEXT
-        return float(asked.steps * _batch(asked, context, processes) * context * asked.accumulate)
+        return float(asked.steps * _usual_batch(asked, context, processes) * context * asked.accumulate)
     return 60 * (asked.minutes or 0.0) * speed
 
 
@@ -75,14 +83,13 @@ def choose_settings(
     model's.
     """
     context = _context(asked, model)
-    batch = _batch(asked, context, processes)
+    batch = _usual_batch(asked, context, processes)
+    if _may_grow(asked) and expected_tokens(asked, _speed(asked, model, rates, context, batch, processes)) >= LONG_RUN:
+        batch = max(batch, 2 * TOKENS_PER_STEP // context)
     per_step = batch * context * asked.accumulate
     limit_steps = math.ceil(asked.tokens / per_step) if asked.tokens else asked.steps
-    usual = "adamw" if asked.is_lesson or asked.adapter_rank else choose_optimizer(model, per_step, context)
-    optimizer = asked.optimizer or usual
-    update = optimizers.update_flops_per_token(optimizer, model, per_step)
-    replicas = num_replicas(model, -(-batch // processes), context)
-    speed = costs.tokens_per_second(model, context, rates, update, replicas)
+    optimizer = _optimizer(asked, model, per_step, context)
+    speed = _speed(asked, model, rates, context, batch, processes)
     expected = limit_steps or expected_tokens(asked, speed) / per_step
     steps = max(int(expected), 1)
     question_noise = 0.0 if asked.data.startswith("task:") else QUESTION_NOISE
@@ -122,9 +129,29 @@ def _context(asked: TrainConfig, model: LanguageModel) -> int:
     return context
 
 
-def _batch(asked: OptimisationSettings, context: int, processes: int) -> int:
+def _usual_batch(asked: OptimisationSettings, context: int, processes: int) -> int:
     """Return the number of sequences of a step: the given one, or the usual tokens of each process."""
     return asked.batch or max(1, TOKENS_PER_STEP // context) * processes
+
+
+def _may_grow(asked: TrainConfig) -> bool:
+    """Whether a long run may read more in a step: not if steps, or what they read, are given, nor in lessons."""
+    return asked.batch is None and asked.steps is None and asked.accumulate == 1 and asked.objective is None
+
+
+def _optimizer(asked: TrainConfig, model: LanguageModel, per_step: int, context: int) -> str:
+    """Return the name of the optimizer: the given one, AdamW for lessons and adapters, or the usual one."""
+    usual = "adamw" if asked.is_lesson or asked.adapter_rank else choose_optimizer(model, per_step, context)
+    return asked.optimizer or usual
+
+
+def _speed(
+    asked: TrainConfig, model: LanguageModel, rates: costs.Rates, context: int, batch: int, processes: int
+) -> float:
+    """Return the estimated tokens per second of training, with `batch` sequences in a step."""
+    per_step = batch * context * asked.accumulate
+    update = optimizers.update_flops_per_token(_optimizer(asked, model, per_step, context), model, per_step)
+    return costs.tokens_per_second(model, context, rates, update, num_replicas(model, -(-batch // processes), context))
 
 
 def warmup_steps(asked: float, steps: int) -> int:

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 import tokenizer
 from minigrad.data.corpus import Corpus
+from minigrad.data.tokens.token_files import prepare
 from minigrad.data.tokens.tokenized import TokenizedCorpus, token_byte_lengths
+from tests.tokenizer import byte_fallback
 from tokenizer.vocabulary import Vocabulary
 
 TEXTS = ["to be or not to be, that is the question", "größer als π ist 🙂", "whether 'tis nobler in the mind " * 9]
@@ -29,6 +31,13 @@ def test_the_lengths_of_the_tokens_of_a_text_are_its_bytes(text):
 def test_a_token_of_one_character_of_two_bytes_has_two_bytes():
     tok = tokenizer.train(["é é é"], vocab_size=262)
     assert token_byte_lengths(tok, 262)[tok.encode("é")].tolist() == [2]
+
+
+def test_the_space_that_byte_fallback_puts_before_each_document_is_no_byte_of_the_text(tmp_path):
+    tok, documents = tokenizer.Tokenizer(byte_fallback.vocabulary()), ["to be", "or", "the é"]
+    predicted = prepare(documents, tok, folder=tmp_path).tokens[1:]
+    lengths = token_byte_lengths(tok, tok.vocab_size)
+    assert int(lengths[predicted].sum()) == sum(len(text.encode()) for text in documents)
 
 
 def test_special_and_unused_ids_have_no_bytes():

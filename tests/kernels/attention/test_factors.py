@@ -38,7 +38,7 @@ def _multiply(a: Matrix, b: Array, b_is_panel: bool, packed: Array, c: Array, ad
     else:
         pack_right(Matrix(b, 0, steps, False, COLUMNS, steps), right, scratch)
         panel_product(left, right, steps, c, 0, add)
-    release_tiles(TILE_CONFIGURATION)
+    release_tiles()
 
 
 PACKED = [(np.float32, np.float32), (np.float64, np.float64)]

@@ -23,14 +23,14 @@ BLOCKS = [block for block in (FLOAT32, BFLOAT16, SPLIT) if block is not None]
 def _multiply(left: Panel, right: Panel, depth: int, parts: int, target: Target, add: bool) -> None:
     configure_tiles(TILE_CONFIGURATION)
     multiply_block(left, right, depth, parts, target, add)
-    release_tiles(TILE_CONFIGURATION)
+    release_tiles()
 
 
 @numba.njit
 def _multiply_small(left: Panel, right: Panel, depth: int, target: Target, add: bool) -> None:
     configure_tiles(TILE_CONFIGURATION)
     small_block(left, right, depth, target, add)
-    release_tiles(TILE_CONFIGURATION)
+    release_tiles()
 
 
 def words(rng: np.random.Generator, size: int, parts: int) -> Array:

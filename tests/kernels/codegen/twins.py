@@ -34,5 +34,9 @@ def _bits_arguments(dtype: Any) -> st.SearchStrategy[Arguments]:
 
 
 TWINS: dict[str, Twin] = {
+    "codegen.bits.rounded_to_bfloat16": Twin(
+        lambda dtype: st.floats(width=32, allow_nan=False).map(lambda x: [np.float32(x)]),
+        lambda x: (rounded(np.array([x], np.float32)) << 16).view(np.float32)[0],
+    ),
     "codegen.bits.bfloat16_bits": Twin(_bits_arguments, lambda x: int(rounded(np.array([x], np.float32))[0])),
 }

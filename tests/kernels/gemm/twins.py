@@ -157,10 +157,6 @@ def _dot(x: Array, y: Array, rounding: bool) -> Any:
     return x @ ((rounded(y) << 16).view(np.float32) if rounding else y)
 
 
-def _as_multiplied(x: Any, rounding: bool) -> Any:
-    return (rounded(np.array([x], np.float32)) << 16).view(np.float32)[0] if rounding else x
-
-
 @st.composite
 def _square_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     size = draw(st.integers(0, 40))
@@ -199,10 +195,6 @@ TWINS: dict[str, Twin] = {
     "gemm.panels.blocking": Twin(_blocking_arguments, _blocking),
     "gemm.panels.copy_edge": Twin(_edge_arguments, _copy_edge),
     "gemm.panels.multiply_panels": Twin(_multiply_arguments, multiply_panels),
-    "gemm.narrow.as_multiplied": Twin(
-        lambda dtype: st.tuples(st.floats(width=32, allow_nan=False).map(np.float32), st.booleans()).map(list),
-        _as_multiplied,
-    ),
     "gemm.narrow.dot": Twin(_dot_arguments, _dot, error=1e-4),
     "gemm.narrow.multiply_lanes": Twin(lambda dtype: _narrow_arguments(dtype, False), _multiply_narrow),
     "gemm.narrow.multiply_steps": Twin(lambda dtype: _narrow_arguments(dtype, True), _multiply_narrow),

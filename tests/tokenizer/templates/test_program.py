@@ -25,10 +25,11 @@ def test_each_bound_is_named() -> None:
     count = "{% for i in range(9999) %}{% for j in range(9999) %}"
     endless = count + "{{ 'a'.center(10 ** 6)[:0] }}{% endfor %}{% endfor %}"
     form = "{% if slow %}" + endless + "{% endif %}{{ 'a' * n }}"
-    found, code = answers(form, {"n": 101}, {"n": 10**9}, {"n": 1}, {"slow": 1}, bounds=(1, 512, 100))
+    found, _ = answers(form, {"n": 101}, {"n": 10**9}, {"n": 1})
+    _, code = answers(form, {"slow": 1}, bounds=(1, 512, 100))
     long, large = "it writes 101 characters, more than 100", "it needs more than 512 MB of memory"
     assert found == [{"text": ""}, {"refused": long}, {"refused": large}, {"text": "a"}]
-    assert code == 1
+    assert code != 0  # faulthandler ends the process, and may crash while it prints where it was
 
 
 def test_a_message_of_the_template_is_one_line_for_a_terminal() -> None:

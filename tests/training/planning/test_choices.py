@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -84,6 +85,19 @@ def test_each_process_gets_a_whole_batch_unless_that_of_all_is_known():
     assert chosen(TrainConfig(tokens=12_288), processes=3).steps == 2
 
 
+def test_a_long_run_reads_twice_as_many_tokens_in_a_step() -> None:
+    def batch(**asked: Any) -> int:
+        return chosen(TrainConfig(**asked)).batch
+
+    least = choices.LONG_RUN
+    assert [batch(tokens=each) for each in (least - 1, least, 100 * least)] == [8, 16, 16]
+    assert (batch(tokens=least, context=512), batch(tokens=least, context=2_048)) == (8, 2)
+    assert (batch(tokens=least, batch=8), batch(tokens=least, accumulate=2), batch(steps=least)) == (8, 8, 8)
+    assert batch(tokens=least, objective="sft", init="runs/base", data="book.txt") == 8
+    assert [chosen(TrainConfig(tokens=least), processes=each).batch for each in (2, 3)] == [16, 24]
+    assert (batch(minutes=0.1), batch(minutes=1_000.0)) == (8, 16)
+
+
 def test_adapters_take_a_larger_learning_rate_than_all_weights():
     how = {"init": "runs/base", "objective": "sft", "data": "book.txt", "steps": 5}
     whole, thin = (chosen(TrainConfig(**how, adapter_rank=rank)).lr for rank in (None, 8))
@@ -124,7 +138,7 @@ def test_a_warm_up_may_be_a_share_of_the_steps(share, steps):
     assert 1 <= found.warmup <= steps
     assert abs(found.warmup - share * steps) <= 1
     assert chosen(TrainConfig(steps=steps, warmup=found.warmup)) == found  # so the printed command repeats the run
-    assert chosen(TrainConfig(tokens=2_048 * steps, warmup=share)).warmup == found.warmup
+    assert chosen(TrainConfig(tokens=2_048 * steps, batch=8, warmup=share)).warmup == found.warmup
 
 
 def test_a_longer_model_needs_a_longer_context_too():

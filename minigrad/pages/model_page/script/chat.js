@@ -49,6 +49,12 @@ class ChatView extends View {
     if (this.isTalking && !this.ends.has(id)) this.write();
   }
 
+  // Before the first question there is no answer that a rival could change.
+  showRivals() {
+    super.showRivals();
+    if (this.isTalking && !this.answer) $("rivals").replaceChildren();
+  }
+
   get isTalking() {
     return $("as-chat").checked;
   }
@@ -60,8 +66,10 @@ class ChatView extends View {
     $("chat").hidden = !this.isTalking;
     this.messages = [];
     $("messages").replaceChildren();
-    if (this.isTalking) [this.answer, this.kept] = [null, { ids: [...this.reader.ids], prompt: this.prompt }];
-    else {
+    if (this.isTalking) {
+      [this.answer, this.kept] = [null, { ids: [...this.reader.ids], prompt: this.prompt }];
+      this.showRivals();
+    } else {
       this.replace(this.kept.ids, this.kept.prompt);
       this.keep();
     }

@@ -41,7 +41,7 @@ class View {
     $("write").addEventListener("click", () => (this.left ? this.stop() : this.write()));
     $("undo").addEventListener("click", () => this.undo());
     $("new").addEventListener("click", () => this.change([...this.words.begin]));
-    for (const name of ["temperature", "top-k", "top-p", "min-p", "seed"]) {
+    for (const name of ["temperature", "top-k", "top-p", "min-p", "seed", "count"]) {
       $(name).addEventListener("input", () => (this.keep(), showSliders(document), this.showRivals()));
     }
     for (const name of ["by-surprise", "by-head"]) $(name).addEventListener("change", () => this.showColours());
@@ -70,7 +70,7 @@ class View {
         if (this.reader.isBehind) this.reader.next();
         else this.writeToken();
       }
-      if (this.reader.isBehind) this.say("reading");
+      if (this.reader.isBehind || this.left > 0) this.say(this.reader.isBehind ? "reading" : "writing");
       this.showText();
       await new Promise((resume) => setTimeout(resume));
     }
@@ -198,9 +198,9 @@ class View {
     const found = event && document.elementsFromPoint(event.clientX, event.clientY);
     const span = found?.find((each) => each.dataset.place !== undefined);
     const place = span ? Number(span.dataset.place) : null;
-    if (place === this.pointed || this.isBusy) return;
+    if (place === this.pointed) return;
     this.pointed = place;
-    this.showColours();
+    if (!this.isBusy) this.showColours();
   }
 
   say(text) {
@@ -271,7 +271,7 @@ class View {
     for (const id of shown) {
       const numbers = `${percent(drawn[id])} with these settings, ${percent(chances[id])} by the model itself`;
       const share = drawn[id] ? percent(drawn[id]) : "cut", isChosen = id === chosen;
-      const button = rivalButton(this.nameOf(id), { share, numbers, isChosen }, () => this.take(id));
+      const button = rivalButton(this.nameOf(id), { share, numbers, isChosen }, () => this.left || this.take(id));
       button.style.setProperty("--drawn", drawn[id]);
       button.style.setProperty("--model", chances[id]);
       button.classList.toggle("cut", !drawn[id]);
