@@ -24,7 +24,8 @@ LONG_RUN = 4_000_000
 
 The more text a run reads, the more tokens of a step are of use, in models of any size (Zhang et al. 2024, "How does
 critical batch size scale in pre-training?", arXiv 2410.21676). Replicas also gain from larger parts of a step. Measured
-with nano (docs/results.md, "Tokens of a step"): twice as many are better in ten minutes, four times as many are not.
+with nano (docs/results.md, "Tokens of a step"): twice as many are better in ten minutes, four times as many are not,
+and at 4 million tokens there is no difference to see.
 """
 
 TAUGHT_LEARNING_RATE = {"sft": 1 / 2, "dpo": 1 / 20} | dict.fromkeys(REWARDED, 1 / 10)
