@@ -214,7 +214,7 @@ def test_dropout_is_off_during_generation_and_restored_after_it(model):
 def test_between_two_tokens_the_mode_of_a_model_is_that_of_its_caller():
     """Otherwise a second text would be written with dropout on, and a loop that trains meanwhile would have none."""
     model = tiny.build("vidya-v2", vocab_size=40, dropout=0.5).train()
-    options = FREE | {"tokens": 3 * tiny.CONTEXT}  # so many that the text begins again from its last half
+    options = FREE | {"tokens": 3 * tiny.CONTEXT}  # more than the context holds: the text is cut to its last half
     alone = list(stream(model, [5], **options))
     other, tokens = stream(model, [6], **FREE, tokens=2), stream(model, [5], **options)
     _, first = next(other), next(tokens)

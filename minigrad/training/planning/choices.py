@@ -22,11 +22,13 @@ CONTEXT, TOKENS_PER_STEP = 256, 2_048
 LONG_RUN = 4_000_000
 """Tokens from which on a run is long: it reads twice `TOKENS_PER_STEP` in a step.
 
-The more text a run reads, the more tokens of a step are of use, in models of any size (Zhang et al. 2024, "How does
-critical batch size scale in pre-training?", arXiv 2410.21676). Replicas also gain from larger parts of a step. Measured
-with nano (docs/results.md, "Tokens of a step"): twice as many are better in ten minutes, four times as many are not,
-and at 4 million tokens there is no difference to see.
+The more text a run reads, the more tokens of a step are of use (Zhang et al. 2024, "How does critical batch size scale
+in pre-training?", arXiv 2410.21676). Measured with nano (docs/results.md, "Tokens of a step"): twice as many are better
+in ten minutes, four times as many are not, and after 4 million tokens no difference is shown.
 """
+
+_MOST_GROWING = 5_000_000
+"""The most parameters of a model whose long runs read more in a step: nano and micro were measured, no larger one."""
 
 TAUGHT_LEARNING_RATE = {"sft": 1 / 2, "dpo": 1 / 20} | dict.fromkeys(REWARDED, 1 / 10)
 """The peak learning rate of an objective, relative to that of pre-training (benchmarks/teaching.py measures them)."""
@@ -85,7 +87,8 @@ def choose_settings(
     """
     context = _context(asked, model)
     batch = _usual_batch(asked, context, processes)
-    if _may_grow(asked) and expected_tokens(asked, _speed(asked, model, rates, context, batch, processes)) >= LONG_RUN:
+    speed = _speed(asked, model, rates, context, batch, processes)
+    if _may_grow(asked, model) and expected_tokens(asked, speed) >= LONG_RUN:
         batch = max(batch, 2 * TOKENS_PER_STEP // context)
     per_step = batch * context * asked.accumulate
     limit_steps = math.ceil(asked.tokens / per_step) if asked.tokens else asked.steps
@@ -135,9 +138,10 @@ def _usual_batch(asked: OptimisationSettings, context: int, processes: int) -> i
     return asked.batch or max(1, TOKENS_PER_STEP // context) * processes
 
 
-def _may_grow(asked: TrainConfig) -> bool:
-    """Whether a long run may read more in a step: not if steps, or what they read, are given, nor in lessons."""
-    return asked.batch is None and asked.steps is None and asked.accumulate == 1 and asked.objective is None
+def _may_grow(asked: TrainConfig, model: LanguageModel) -> bool:
+    """Whether a long run may read more in a step: a small model, unless steps or their size are given, or lessons."""
+    is_open = asked.batch is None and asked.steps is None and asked.accumulate == 1 and asked.objective is None
+    return is_open and model.num_parameters() <= _MOST_GROWING
 
 
 def _optimizer(asked: TrainConfig, model: LanguageModel, per_step: int, context: int) -> str:
