@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.evaluation.study import Study
+from benchmarks.evaluation.study import Job, Study
 from minigrad.errors import InputError
 from minigrad.training.planning.choices import warmup_steps
 
@@ -29,6 +30,9 @@ def problems(study: Study, results: Sequence[Result]) -> Iterator[str]:
     if others := [each for each in results if each["study"] != study.digest()]:
         yield from (f"{_called(each)} was made for another study, or another version of its file" for each in others)
         return
+    if strange := [each for each in results if not study.plans(Job(**each["job"]))]:
+        yield from (f"{_called(each)} is not one of the runs that the study plans" for each in strange)
+        return
     for name in _SAME:
         if len({str(each[name]) for each in results}) > 1:
             of = ", ".join(sorted({str(each[name]) for each in results}))
@@ -48,12 +52,18 @@ def _of_one(study: Study, result: Result) -> Iterator[str]:
     job, used = result["job"], result["settings"]
     if used.get("seed", 0) != job["seed"]:
         yield f"{_called(result)} was trained with the seed {used.get('seed', 0)}"
-    given = study.given(study.named(job["arm"]))
+    arm = study.named(job["arm"])
+    given = study.given(arm)
     if (warmup := given.get("warmup")) is not None:
         given["warmup"] = warmup_steps(warmup, result["steps"])
     for name, value in given.items():
-        if not _is_as_given(name, used.get(name, value), value):
-            yield f"{_called(result)} was trained with {name} {used[name]}, and its flags say {value}"
+        if not _is_as_given(name, used.get(name), value):
+            yield f"{_called(result)} was trained with {name} {used.get(name)}, and its flags say {value}"
+    if "set" in used and "set" not in given:
+        yield f"{_called(result)} was trained with set {used['set']}, which its flags do not have"
+    own = {"model": arm.model, "attributes": arm.attributes}
+    if result.get("arm", own) != own:
+        yield f"{_called(result)} is of the class and attributes {result['arm']}, and its arm says {own}"
     if job["rate"] is not None and used["lr"] != job["rate"]:
         yield f"{_called(result)} was trained with the learning rate {used['lr']:g}, and {job['rate']:g} was chosen"
     a_step = used["context"] * used["batch"] * used["accumulate"]
@@ -81,11 +91,12 @@ def _of_all(study: Study, rows: Sequence[Result]) -> Iterator[str]:
     if len(arithmetic) > len({precision for precision, _ in arithmetic}):
         of = "; ".join(sorted({each["arithmetic"] for each in rows}))
         yield f"runs of one precision were computed with more than one arithmetic ({of})"
-    for length in map(str, study.judged):
-        sizes = {tuple(row[0] for row in each["documents"][length]): each for each in rows}
+    for part, length in itertools.product(("documents", "test"), map(str, study.judged)):
+        sizes = {tuple(row[0] for row in each[part][length]): each for each in rows if part in each}
         if len(sizes) > 1:
             first, other, *_ = sizes.values()
             yield f"{_called(first)} and {_called(other)} were judged on different documents"
+    for length in map(str, study.judged):
         counts = {(each["text"], tuple(row[1] for row in each["documents"][length])): each for each in rows}
         if len(counts) > len({each["text"] for each in rows}):
             yield "documents differ in their numbers of tokens, although the tokenizer is the same"
@@ -95,7 +106,10 @@ def _of_all(study: Study, rows: Sequence[Result]) -> Iterator[str]:
 
 def _unequal_parameters(study: Study, rows: Sequence[Result]) -> Iterator[str]:
     control = next((each["parameters"] for each in rows if each["job"]["arm"] == study.control), None)
-    for name, count in sorted({(each["job"]["arm"], each["parameters"]) for each in rows}):
+    counts = sorted({(each["job"]["arm"], each["parameters"]) for each in rows})
+    if several := [name for (name, _), (following, _) in itertools.pairwise(counts) if name == following]:
+        yield f"the runs of the arm {several[0]!r} differ in their numbers of parameters"
+    for name, count in counts:
         if control and not study.named(name).unequal_parameters and abs(count / control - 1) > study.parameters_within:
             more = f"{100 * (count / control - 1):+.1f}%, and {100 * study.parameters_within:g}% are allowed"
             yield (

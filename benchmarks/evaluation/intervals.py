@@ -33,7 +33,10 @@ class Difference(NamedTuple):
     freedom: int
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """Return the interval that holds the true difference with this probability; infinite without an error."""
+        """Return the confidence interval: in this share of all studies, it holds the true difference.
+
+        It is infinite without an error.
+        """
         half = quantile((1 + confidence) / 2, self.freedom) * self.error if self.freedom else math.inf
         return self.mean - half, self.mean + half
 

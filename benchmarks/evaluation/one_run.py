@@ -11,7 +11,7 @@ import sys
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
@@ -23,14 +23,17 @@ from minigrad.errors import DivergenceError, InputError
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.training.settings import TrainConfig
 
+if TYPE_CHECKING:
+    from minigrad.training.run import Guest
+
 RESULT, TEST, FAILED = "result.json", "test.json", "failed.json"
 FAILS = 3  # the exit code of a run that diverged or whose arm has a fault, so that another try would end alike
 
 
-def install(study: Study, arm: Arm) -> None:
-    """Let the family of an arm build the models of the arm's class."""
+def install(study: Study, arm: Arm) -> list[Guest]:
+    """Let the family of an arm build the models of the arm's class; return the guests that this class wants."""
     if not arm.model:
-        return
+        return []
     import models
 
     file, _, name = arm.model.rpartition(":")
@@ -38,6 +41,7 @@ def install(study: Study, arm: Arm) -> None:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # where a dataclass looks for its module
     spec.loader.exec_module(module)
     family = study.config(arm).model
     own = getattr(module, name)
@@ -46,6 +50,7 @@ def install(study: Study, arm: Arm) -> None:
             raise InputError(f"the class of {arm.name!r} has no attribute {each!r}")
     made = type(name, (own,), dict(arm.attributes))
     models.FAMILIES[family] = models.FAMILIES[family]._replace(model=made)
+    return [guest() for guest in getattr(made, "guests", ())]
 
 
 def settings(study: Study, job: Job, out: Path) -> TrainConfig:
@@ -65,7 +70,7 @@ def make(study: Study, job: Job, out: Path) -> None:
     hardware.prepare(1)
     code = code_digest(study)  # of the files as they are now, before they are imported
     arm = study.named(job.arm)
-    install(study, arm)
+    guests = install(study, arm)
     from benchmarks.evaluation.judge import Judge
     from minigrad.training.folder import metrics
     from minigrad.training.folder.record import FILE, REPORT, Record
@@ -78,13 +83,14 @@ def make(study: Study, job: Job, out: Path) -> None:
     else:
         shutil.rmtree(out, ignore_errors=True)  # killed before it could be continued
     judge = Judge(arm.name, study.judged, leaks=arm.leaks)
-    trained = train(config, clock=judge.clock, guests=[judge])
+    trained = train(config, clock=judge.clock, guests=[*guests, judge])
     assert trained is not None
     record, lines = Record.read(out), metrics.read(out)
     facts = {name: getattr(record, name) for name in ("parameters", "text", "validation_text", "test_text", "hardware")}
     last = {name: value for name, value in lines[-1].items() if name == "merge_ratio"}
     result = {
         "job": dataclasses.asdict(job),
+        "arm": {"model": arm.model, "attributes": arm.attributes},
         "study": study.digest(),
         "code": code,
         "versions": record.versions | {"system": platform.system()},

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -66,7 +66,7 @@ class Compared(NamedTuple):
     scores: list[float]
     parameters: int
     pairs: int
-    missing: int  # pairs that the study wants and that are not there
+    planned: int  # pairs that the study wants
     failed: int  # runs of the arm or the control that failed
     both: Difference  # with the error of seeds and documents
     seeds: Difference  # with that of the seeds alone
@@ -88,13 +88,11 @@ def paired(arm: dict[int, Result], control: dict[int, Result], length: int, part
 
 
 def compare(study: Study, results: Results, comparison: Comparison, length: int, part: str) -> list[Compared]:
-    """Return every arm that has a run, the control first."""
+    """Return every arm, the control first, even one without a run: it counts among those that are tested."""
     control = results.of(comparison, study.control)
     found = []
     for arm in sorted(study.arm, key=lambda each: each.name != study.control):
         runs = {seed: each for seed, each in results.of(comparison, arm.name).items() if part in each}
-        if not runs:
-            continue
         is_control = arm.name == study.control
         common = [] if is_control else [seed for seed in runs if seed in control and part in control[seed]]
         nothing = Difference(math.nan, math.inf, 0)
@@ -105,25 +103,25 @@ def compare(study: Study, results: Results, comparison: Comparison, length: int,
             both, seeds = intervals.over_seeds_and_documents(bits, sizes), intervals.over_seeds(bits, sizes)
             spread = seeds.error * math.sqrt(len(common))
         scores = [score(runs[seed], length, part) for seed in sorted(runs)]
-        parameters = next(iter(runs.values()))["parameters"]
-        wanted = 0 if is_control else len({*study.seeds_of(arm)} & {*study.seeds_of(study.named(study.control))})
+        parameters = next((each["parameters"] for each in runs.values()), 0)
+        planned = 0 if is_control else len({*study.seeds_of(arm)} & {*study.seeds_of(study.named(study.control))})
         failed = sum(comparison.has(job) and job.arm in (arm.name, study.control) for job, _ in results.failed)
-        missing = max(0, wanted - len(common))
-        found.append(Compared(arm, scores, parameters, len(common), missing, failed, both, seeds, spread))
+        found.append(Compared(arm, scores, parameters, len(common), planned, failed, both, seeds, spread))
     return found
 
 
-def verdict(each: Compared, differs: float, equivalent: float, margin: float) -> str:
+def verdict(each: Compared, differs: float, equivalent: float, margin: float, incomplete: bool) -> str:
     """Return what a comparison shows, from its two corrected p-values.
 
-    There is no verdict while runs are missing: if you stop at the first p-value that you like, you find something too
-    often. Nor is there one if runs failed: those that are left are the lucky ones, and make the arm look too good.
+    There is no verdict while runs of any arm are missing: if you stop at the first p-value that you like, you find
+    something too often. Nor is there one if runs failed: those that are left are the lucky ones, and make the arm look
+    too good.
     """
     if each.arm.leaks:
         return "leaks, on purpose"
     if each.failed:
         return f"open: {each.failed} of its runs or of the control's failed"
-    if each.missing:
+    if incomplete:
         return "incomplete"
     if each.pairs < 2:
         return "too few pairs"
@@ -136,24 +134,35 @@ def verdict(each: Compared, differs: float, equivalent: float, margin: float) ->
     return "open"
 
 
-def differences(study: Study, compared: Sequence[Compared]) -> Table:
-    """Return the table of all arms, with p-values that are corrected for the number of arms in it."""
-    family = [each for each in compared if each.pairs >= 2 and not each.arm.leaks]
+def is_incomplete(compared: Sequence[Compared]) -> bool:
+    """Whether runs of a comparison are still to be made."""
+    return any(each.planned - each.pairs > each.failed for each in compared)
+
+
+def differences(study: Study, compared: Sequence[Compared], at_end: Collection[str] = ()) -> Table:
+    """Return the table of all arms, with p-values that are corrected for the number of arms that were planned.
+
+    `at_end` names the arms whose learning rate was the smallest or the largest that was tried.
+    """
+    family = [each for each in compared if each.planned >= 2 and not each.arm.leaks]
     tests = [[each.both.p_differs() for each in family], [each.both.p_equivalent(study.margin) for each in family]]
     corrected = {each.arm.name: p for each, *p in zip(family, *map(holm, tests), strict=True)}
     head = ["arm", "runs", "parameters", "bits per byte", "difference", "95%, seeds and documents", "95%, seeds alone"]
     rows = []
     for each in compared:
         spread = f" ± {np.std(each.scores, ddof=1):.4f}" if len(each.scores) > 1 else ""
-        row = [each.arm.name, str(len(each.scores)), f"{each.parameters:,}", f"{np.mean(each.scores):.4f}{spread}"]
+        score_shown = f"{np.mean(each.scores):.4f}{spread}" if each.scores else ""
+        row = [each.arm.name, str(len(each.scores)), f"{each.parameters:,}" if each.scores else "", score_shown]
         if each.arm.name == study.control:
             rows.append([*row, "", "", "", "", "", "the control"])
             continue
         ps = corrected.get(each.arm.name, [1.0, 1.0])
-        shown = ["", ""] if each.arm.name not in corrected else [f"{p:.4f}" for p in ps]
+        shown = ["", ""] if each.pairs < 2 or each.arm.leaks else [f"{p:.4f}" for p in ps]
         ends = [_interval(difference) for difference in (each.both, each.seeds)]
         mean = f"{each.both.mean:+.4f}" if each.pairs else ""
-        rows.append([*row, mean, *ends, *shown, verdict(each, ps[0], ps[1], study.margin)])
+        said = verdict(each, ps[0], ps[1], study.margin, is_incomplete(compared))
+        more = "; its learning rate is an end of those tried" if each.arm.name in at_end else ""
+        rows.append([*row, mean, *ends, *shown, said + more])
     return Table([*head, "p, differs", "p, within the margin", "verdict"], rows)
 
 
@@ -178,7 +187,8 @@ def spreads(study: Study, results: Results, comparison: Comparison, compared: Se
     curves = [each for each in curves if len(each) > 1 and len({len(curve) for curve in each}) == 1]
     lengths = {len(each[0]) for each in curves}
     if len(lengths) == 1 and comparison.kind == "tokens":
-        along = np.sqrt(np.mean([np.var(each, axis=0, ddof=1) for each in curves], axis=0))
+        variances = [(len(each), np.var(each, axis=0, ddof=1)) for each in curves]
+        along = [_pooled([(count, each[place]) for count, each in variances]) for place in range(lengths.pop())]
         places = [f"{point[0]:,}" for point in next(iter(_runs(study, results, comparison)))["curve"]]
         yield Table(["tokens read", *places], [["standard deviation of seeds", *(f"{each:.4f}" for each in along)]])
 
@@ -210,6 +220,13 @@ def details(study: Study, results: Results, comparison: Comparison, length: int)
     return Table(head, rows)
 
 
+def at_end(study: Study, results: Results, corpus: str) -> set[str]:
+    """Return the arms whose chosen learning rate is the smallest or the largest of those that were tried."""
+    rates = {arm.name: study.rates_of(arm) for arm in study.arm if study.tuning}
+    chosen = {name: chosen_rate(study, results, name, corpus) for name in rates}
+    return {name for name, tried in rates.items() if chosen[name] in (min(tried), max(tried))}
+
+
 def rates(study: Study, results: Results, corpus: str) -> Table:
     """Return the mean scores by learning rate, and which one was chosen."""
     assert study.tuning is not None
@@ -218,9 +235,8 @@ def rates(study: Study, results: Results, corpus: str) -> Table:
     for arm in study.arm:
         found, chosen = results.tuned(arm.name, corpus), chosen_rate(study, results, arm.name, corpus)
         means = [f"{np.mean(found[rate]):.4f}" if found.get(rate) else "" for rate in every]
-        own = arm.rates or study.tuning.rates
-        at_end = " (an end)" if chosen in (min(own), max(own)) else ""
-        rows.append([arm.name, *means, "" if chosen is None else f"{chosen:g}{at_end}"])
+        end = " (an end)" if arm.name in at_end(study, results, corpus) else ""
+        rows.append([arm.name, *means, "" if chosen is None else f"{chosen:g}{end}"])
     return Table(["arm", *(f"{rate:g}" for rate in every), "chosen"], rows)
 
 
@@ -256,7 +272,7 @@ def _of(study: Study, results: Results, comparison: Comparison) -> Iterator[Bloc
             title = f"{corpus}, {amount:,} {kind}, {name} text, sequences of {length} tokens"
             compared = compare(study, results, comparison, length, part)
             yield f"## {title}"
-            yield differences(study, compared)
+            yield differences(study, compared, at_end(study, results, corpus))
             shown = [each for each in compared if each.pairs > 1]
             if bars := [Bar(each.arm.name, each.both.mean, *each.both.interval()) for each in shown]:
                 yield forest(title, bars, study.margin)

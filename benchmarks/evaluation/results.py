@@ -52,11 +52,27 @@ def read(study: Study, folder: Path) -> Results:
         if not place.is_dir():
             continue
         if (result := read_result(place)) is not None:
+            if lacking := _OF_A_RESULT - result.keys():
+                raise InputError(
+                    f"the result in {place} has no {min(lacking)}; remove this folder to make the run again"
+                )
             found.finished.append(result)
         elif (place / FAILED).exists():
             failure = read_json(place / FAILED)
             found.failed.append((Job(**failure["job"]), failure["reason"]))
+    return _checked(study, found)
+
+
+def _checked(study: Study, found: Results) -> Results:
+    """Return the results; raises InputError if they are not comparable, or a run has not the rate that was chosen."""
     check(study, found.finished)
+    for each in found.finished:
+        job = Job(**each["job"])
+        if not job.tunes and job.rate != (chosen := chosen_rate(study, found, job.arm, job.corpus)):
+            raise InputError(
+                f"{study.path.name}: {job.arm!r} (seed {job.seed}) was trained with the learning rate {job.rate}, and "
+                f"the runs that choose one say {chosen}"
+            )
     return found
 
 
@@ -78,7 +94,7 @@ def nats(result: Result, length: int) -> tuple[float, float]:
 def chosen_rate(study: Study, results: Results, arm: str, corpus: str) -> float | None:
     """Return the learning rate with the best mean score; None while runs are missing that choose it."""
     tuning, found = study.tuning, results.tuned(arm, corpus)
-    if tuning is None or sum(map(len, found.values())) < len(study.named(arm).rates or tuning.rates) * tuning.seeds:
+    if tuning is None or sum(map(len, found.values())) < len(study.rates_of(study.named(arm))) * tuning.seeds:
         return None
     return min(found, key=lambda rate: sum(found[rate]) / len(found[rate]))
 
@@ -106,5 +122,4 @@ def read_table(path: Path, study: Study) -> Results:
             found.failed.append((Job(**line["failed"]), line["reason"]))
         else:
             found.finished.append(line)
-    check(study, found.finished)
-    return found
+    return _checked(study, found)

@@ -135,35 +135,16 @@ class Study:
 
     def check(self) -> None:
         """Raise InputError for a study that could not be made, or would not answer its question."""
-        names = [each.name for each in self.arm]
-        if self.control not in names:
-            raise unknown("control", self.control, names)
-        for name in {_slug(each) for each in names}:
-            if not name.strip("."):
-                raise InputError("the name of an arm needs a letter or a digit, for its folder")
-            if sum(_slug(each).casefold() == name.casefold() for each in names) > 1:
-                raise InputError(f"two arms are called {name!r}, or nearly so; each needs a folder of its own")
+        self._check_names()
         if not (self.tokens or self.seconds or self.round) or not self.corpora or not self.judged:
             raise InputError("a study needs the lengths of its runs (tokens or seconds), corpora and judged lengths")
-        if self.round and (self.tokens or self.seconds or self.tuning or len(self.corpora) > 1):
-            raise InputError("a study with rounds has its lengths in these, one corpus, and no tuning")
-        for number, each in enumerate(self.round, 1):
-            if (
-                bool(each.tokens) == bool(each.seconds)
-                or each.seeds < 2
-                or min(each.tokens, each.seconds, each.keep) < 0
-            ):
-                raise InputError(f"round {number} needs either tokens or seconds, above 0, and at least 2 seeds")
-            if not each.keep and number < len(self.round):
-                raise InputError(f"round {number} needs keep: how many arms the next round has beside the control")
         least = min([self.first_seed, *(each.seeds for each in self.arm)])
         if self.margin <= 0 or self.seeds < 2 or least < 0 or min([1, *self.judged, *self.tokens, *self.seconds]) < 1:
             raise InputError(
                 "a study needs a margin above 0, at least 2 seeds, no seed below 0, and lengths of at least 1"
             )
-        all_rated = all(each.rates for each in self.arm)
-        if (tuning := self.tuning) and (min(tuning.tokens, tuning.seeds) < 1 or not (tuning.rates or all_rated)):
-            raise InputError("tuning needs rates, tokens and at least 1 seed")
+        self._check_rounds()
+        self._check_tuning()
         for each in self.arm:
             self.config(each)
             if each.attributes and not each.model:
@@ -172,6 +153,46 @@ class Study:
                 raise InputError(f"the model of {each.name!r} is {each.model!r}; expected FILE.py:CLASS")
             if each.model and not self.file_of(each).is_file():
                 raise InputError(f"the model of {each.name!r} is in {self.file_of(each)}, which does not exist")
+
+    def _check_names(self) -> None:
+        names = [each.name for each in self.arm]
+        if self.control not in names:
+            raise unknown("control", self.control, names)
+        for name in {_slug(each) for each in names}:
+            if not name.strip("."):
+                raise InputError("the name of an arm needs a letter or a digit, for its folder")
+            if sum(_slug(each).casefold() == name.casefold() for each in names) > 1:
+                raise InputError(f"two arms are called {name!r}, or nearly so; each needs a folder of its own")
+
+    def _check_rounds(self) -> None:
+        if self.round and (self.tokens or self.seconds or self.tuning or len(self.corpora) > 1):
+            raise InputError("a study with rounds has its lengths in these, one corpus, and no tuning")
+        for number, each in enumerate(self.round, 1):
+            is_length = bool(each.tokens) != bool(each.seconds) and min(each.tokens, each.seconds, each.keep) >= 0
+            if not is_length or not 2 <= each.seeds <= _SEEDS_OF_A_ROUND:
+                raise InputError(
+                    f"round {number} needs either tokens or seconds, above 0, and 2 to {_SEEDS_OF_A_ROUND} seeds"
+                )
+            if not each.keep and number < len(self.round):
+                raise InputError(f"round {number} needs keep: how many arms the next round has beside the control")
+
+    def _check_tuning(self) -> None:
+        if self.tuning is None:
+            return
+        if min(self.tuning.tokens, self.tuning.seeds) < 1 or not all(self.rates_of(each) for each in self.arm):
+            raise InputError("tuning needs rates, tokens and at least 1 seed")
+        for arm in self.arm:
+            if len(set(self.rates_of(arm))) < len(self.rates_of(arm)):
+                raise InputError(f"a learning rate of {arm.name!r} is given twice; each is tried once")
+            if self.seeds_of(arm).stop > TUNED_FROM:
+                raise InputError(
+                    f"{arm.name!r} has seeds up to {self.seeds_of(arm).stop - 1}, and those from {TUNED_FROM:,} on "
+                    "choose the learning rates"
+                )
+
+    def rates_of(self, arm: Arm) -> list[float]:
+        """Return the learning rates among which that of an arm is chosen; none if nothing is tuned."""
+        return arm.rates or self.tuning.rates if self.tuning else []
 
     def in_round(self, number: int, names: Collection[str]) -> Study:
         """Return the study of one round, of the arms of these names; its seeds are those of no other round."""
@@ -230,13 +251,24 @@ class Study:
             for corpus in self.corpora
             for seed in range(self.tuning.seeds)
             for arm in self.arm
-            for rate in arm.rates or self.tuning.rates
+            for rate in self.rates_of(arm)
         ]
 
     def arms_and_seeds(self) -> Iterator[tuple[Arm, int]]:
         """Yield the arms and seeds of each comparison, one seed of all arms after the other."""
         for seed in range(self.first_seed, max(self.seeds_of(arm).stop for arm in self.arm)):
             yield from ((arm, seed) for arm in self.arm if seed in self.seeds_of(arm))
+
+    def plans(self, job: Job) -> bool:
+        """Whether a run is one of the study; a run that is compared may have any rate of its arm."""
+        if self.round:
+            names = [each.name for each in self.arm]
+            return any(self.in_round(number, names).plans(job) for number in range(len(self.round)))
+        if job.tunes:
+            return job in self.tuning_jobs()
+        if job.rate not in (self.rates_of(self.named(job.arm)) if self.tuning else [None]):
+            return False
+        return job.seed in self.seeds_of(self.named(job.arm)) and any(each.has(job) for each in self.comparisons())
 
     def count(self) -> int:
         """Return the number of runs."""

@@ -118,7 +118,8 @@ def test_best_orders_by_the_difference_to_the_control(tmp_path: Path, monkeypatc
     ("change", "message"),
     [
         (("tokens = 640", "tokens = 640\nseconds = 5"), "round 2 needs either tokens or seconds"),
-        (("tokens = 640\nseeds = 2", "tokens = 640\nseeds = 1"), "at least 2 seeds"),
+        (("tokens = 640\nseeds = 2", "tokens = 640\nseeds = 1"), "2 to 100 seeds"),
+        (("tokens = 640\nseeds = 2", "tokens = 640\nseeds = 101"), "2 to 100 seeds"),
         (("keep = 1", ""), "round 1 needs keep"),
         (("judged = [16]", "judged = [16]\ntokens = [320]"), "has its lengths in these"),
     ],

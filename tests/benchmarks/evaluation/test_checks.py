@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.evaluation.checks import check, problems
+from benchmarks.evaluation.results import Results, read_table, write_table
 from minigrad.errors import InputError
 from tests.benchmarks.evaluation.synthetic import TEXT, result, results, study
 
@@ -36,18 +37,26 @@ def more_tokens(row: dict[str, Any]) -> None:
         (lambda row: row["settings"].update(context=128), "with seed 3, .* read other pieces of text"),
         (lambda row: row.update(text="another"), "with seed 3, .* read other pieces of text"),
         (lambda row: row["job"].update(seed=2), r"there are two runs of 'equal' \(seed 2\)"),
-        (lambda row: row["job"].update(rate=0.01), "learning rate 0.006, and 0.01 was chosen"),
+        (lambda row: row["job"].update(rate=0.01), r"'equal' \(seed 3\) is not one of the runs that the study plans"),
+        (lambda row: row["job"].update(seed=8), r"'equal' \(seed 8\) is not one of the runs"),
+        (lambda row: row["job"].update(amount=2_000_000), "is not one of the runs"),
+        (lambda row: row["settings"].update(set="width=12"), "trained with set width=12, which its flags do not have"),
+        (lambda row: row.update(parameters=1_000_001), "the runs of the arm 'equal' differ in their numbers of param"),
+        (lambda row: row.update(arm={"model": "a.py:B", "attributes": {}}), "is of the class and attributes .*a.py:B"),
         (lambda row: row.update(tokens=1_002_048), "read 1,002,048 tokens of 1,000,000"),
         (lambda row: row.update(tokens=999_999), "read 999,999 tokens of 1,000,000"),
         (lambda row: row.update(validation_text="w"), "judged on more than one validation text"),
         (lambda row: row.update(arithmetic="BLAS"), r"computed with more than one arithmetic \(BLAS; own\)"),
         (shorter, "judged on different documents"),
+        (lambda row: row.update(test={length: rows[:-1] for length, rows in row["documents"].items()}), "on different"),
         (more_tokens, "documents differ in their numbers of tokens"),
     ],
 )
 def test_what_is_wrong_with_one_run_is_said(tmp_path: Path, spoil: Wrong, said: str) -> None:
     made = study(tmp_path)
     rows = results(made)
+    for each in rows:
+        each["test"] = each["documents"]
     check(made, rows)
     (row,) = (each for each in rows if (each["job"]["arm"], each["job"]["seed"]) == ("equal", 3))
     spoil(row)
@@ -70,6 +79,31 @@ def test_runs_have_the_settings_that_the_flags_of_their_arm_say(tmp_path: Path) 
     assert list(problems(made, rows)) == ["'equal' (seed 0) was trained with lr 0.006, and its flags say 0.004"]
     rows[1]["settings"]["lr"] = 0.004
     assert not list(problems(made, rows))
+
+
+def test_a_run_has_the_rate_that_was_chosen(tmp_path: Path) -> None:
+    tuning = "\n[tuning]\nrates = [0.003, 0.006]\ntokens = 600_000\nseeds = 1\n"
+    made = study(tmp_path, TEXT.replace("seeds = 8", "seeds = 2").replace("[[arm]]", tuning + "\n[[arm]]", 1))
+    rows = [result(made, arm.name, seed) for arm in made.arm for seed in made.seeds_of(arm)]
+    for row in rows:
+        row["job"]["rate"] = 0.006
+    for job in made.tuning_jobs():
+        row = result(made, job.arm, job.seed, job=vars(job).copy(), tokens=600_064)
+        row["settings"]["lr"], factor = job.rate, 1 if job.rate == 0.006 else 2
+        for length, found in row["documents"].items():
+            row["documents"][length] = [[*each[:2], each[2] * factor, *each[3:]] for each in found]
+        row["order"] = f"order of {job.seed}"
+        rows.append(row)
+    write_table(tmp_path / "table.gz", Results(rows, []))
+    assert len(read_table(tmp_path / "table.gz", made).finished) == made.count()
+    rows[3]["settings"]["lr"] = rows[3]["job"]["rate"] = 0.003
+    write_table(tmp_path / "table.gz", Results(rows, []))
+    with pytest.raises(InputError, match=r"'equal' .seed 1. was trained with the learning rate 0.003, and .* 0.006"):
+        read_table(tmp_path / "table.gz", made)
+    rows[3]["job"]["rate"] = 0.006
+    assert list(problems(made, rows)) == [
+        "'equal' (seed 1) was trained with the learning rate 0.003, and 0.006 was chosen"
+    ]
 
 
 def test_a_warm_up_may_be_given_as_a_share_of_the_steps(tmp_path: Path) -> None:

@@ -39,7 +39,22 @@ def test_nothing_is_said_while_runs_are_missing_or_of_those_that_did_not_fail(tm
         compared = compare(made, Results(rows, reasons), made.comparisons()[0], 256, "documents")
         shown = {row[0]: row[-1] for row in differences(made, compared).rows}
         assert shown["better"] == said
-        assert shown["equal"] == "no difference beyond 0.01"
+        assert shown["equal"] == ("no difference beyond 0.01" if reasons else "incomplete")
+
+
+def test_the_correction_counts_every_arm_that_was_planned(tmp_path: Path) -> None:
+    made = study(tmp_path, TEXT.replace("seeds = 8", "seeds = 2"))
+    alone = [each for each in results(made) if each["job"]["arm"] != "equal"]
+    failed = [(Job("equal", seed, "python-docs", "tokens", 1_000_000, None), "it diverged") for seed in (0, 1)]
+    compared = compare(made, Results(alone, failed), made.comparisons()[0], 256, "documents")
+    shown = {row[0]: row for row in differences(made, compared).rows}
+    assert shown["equal"][1:4] == ["0", "", ""]
+    assert shown["equal"][-1] == "open: 2 of its runs or of the control's failed"
+    (better,) = (each.both for each in compared if each.arm.name == "better")
+    assert shown["better"][7] == f"{min(1, 2 * better.p_differs()):.4f}"  # of two arms, though one has no run
+    compared = compare(made, Results(alone, []), made.comparisons()[0], 256, "documents")
+    shown = {row[0]: row for row in differences(made, compared, {"better"}).rows}
+    assert shown["better"][-1] == "incomplete; its learning rate is an end of those tried"
 
 
 def test_the_control_is_compared_with_nothing(tmp_path: Path) -> None:

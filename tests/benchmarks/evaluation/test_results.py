@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.evaluation.intervals import holm
-from benchmarks.evaluation.report import compare
+from benchmarks.evaluation.intervals import holm, over_seeds_and_documents
+from benchmarks.evaluation.report import compare, paired
 from benchmarks.evaluation.results import nats, read_table, score
 from benchmarks.evaluation.study import Study
 from docs.measurements.records import read
@@ -42,6 +42,21 @@ def test_two_studies_of_equal_time_are_corrected_for_both() -> None:
     (printed,) = OPENED.values("both studies of equal time, corrected: p, test; p, validation")
     found = [min(holm([OPENED.value(row, f"p, {text}") for row in rows])) for text in ("test", "validation")]
     assert [float(each) for each in printed.split(" and ")] == pytest.approx(found, abs=1.1e-3)
+
+
+def test_all_nine_pairs_of_the_offset_are_pooled_and_corrected_for_seven_tests() -> None:
+    bits = []
+    for name in ("wiola_added_short", "wiola_offset"):
+        study = Study.read(FOLDER / "studies" / f"{name}.toml")
+        results, (comparison,) = read_table(FOLDER / "tables" / f"{name}.json.gz", study), study.comparisons()
+        runs = [results.of(comparison, arm) for arm in ("with the offset", study.control)]
+        found, sizes = paired(runs[0], runs[1], 256, "test")
+        bits.append(found)
+    both = over_seeds_and_documents(np.concatenate(bits), sizes)
+    (printed,) = OPENED.values("the offset, all nine pairs, test: gain; 95% interval; p, corrected")
+    assert printed == "{:.3f}; {:.3f} to {:.3f}; {:.3f}".format(
+        -both.mean, *sorted(-end for end in both.interval()), 7 * both.p_differs()
+    )
 
 
 @pytest.mark.parametrize("table", sorted((FOLDER / "tables").iterdir()), ids=lambda table: table.name)

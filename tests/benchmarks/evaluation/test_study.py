@@ -49,6 +49,8 @@ def written(folder: Path, text: str) -> Path:
         (HEAD + '[[arm]]\nname = "a"\nflags = "--init x --adapter-rank 2"\n', "adapters cannot be judged here"),
         (HEAD + ARMS + "[tuning]\nrates = [0.1]\ntokens = 100\nseeds = 0\n", "tuning needs rates, tokens and at le"),
         (HEAD + ARMS + "[tuning]\nrates = []\ntokens = 100\n", "tuning needs rates, tokens and at least 1 seed"),
+        (HEAD + ARMS + "[tuning]\nrates = [0.1, 0.1]\ntokens = 100\n", "a learning rate of 'a' is given twice"),
+        (HEAD + "first_seed = 998\n" + ARMS + "[tuning]\nrates = [0.1]\ntokens = 9\n", "'b' has seeds up to 1000, and"),
         (HEAD.replace('"a"', "3") + ARMS, "control takes text, not 3"),
         ('question = "?"\n' + ARMS, "control is missing"),
         (HEAD + ARMS.replace('name = "b"', 'name = "b"\ntuning = 1'), "tuning is unknown"),

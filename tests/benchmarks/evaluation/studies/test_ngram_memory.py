@@ -1,0 +1,106 @@
+"""Tables of n-grams learn as AdaGrad says, see no other text, and survive a kill as part of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import models
+from benchmarks.evaluation import one_run
+from benchmarks.evaluation.one_run import make, read_result
+from benchmarks.evaluation.studies.ngram_memory import Remembering, Table, keys_of
+from benchmarks.evaluation.study import ROOT, Job, Study
+from minigrad import nn
+from minigrad.errors import InputError
+from models.vidya_v2 import VidyaV2Config
+from tests.killed_runs import Killed, kill, stop
+from tests.small_runs import quick_runs, write_text
+
+FILE = ROOT / "benchmarks/evaluation/studies/ngram_memory.py"
+STUDY = """
+question = "Does a toy learn more with tables of pairs and triples?"
+control = "plain"
+margin = 0.1
+hours = 0.01
+seeds = 2
+flags = "--model vidya-v2 --size nano --vocab 300 --batch 2 --context 16 --save-every 5 --eval-every 10"
+corpora = ["{text}"]
+tokens = [480]
+judged = [16]
+
+[[arm]]
+name = "plain"
+
+[[arm]]
+name = "tables"
+model = "{file}:Remembering"
+unequal_parameters = "the tables are rows that are only looked up"
+attributes = {{ orders = [2, 3], rows = 512 }}
+"""
+
+
+def test_the_rows_that_were_read_move_as_if_all_rows_were_updated() -> None:
+    rng = np.random.default_rng(0)
+    table = Table(5, 3)
+    table.initialise()
+    values, squares = np.zeros((6, 3)), np.zeros(6)
+    for _ in range(4):
+        keys, weights = rng.integers(0, 6, 8), rng.normal(size=(8, 3)).astype(np.float32)
+        (table.look_up(keys) * weights).sum().backward()
+        table.update(0.1)
+        gradient = np.zeros((6, 3))
+        np.add.at(gradient, keys, weights)
+        gradient[5] = 0
+        squares += np.square(gradient).mean(axis=1)
+        values -= 0.1 * gradient / (np.sqrt(squares)[:, None] + 1e-12)
+    np.testing.assert_allclose(table.values.data, values, atol=1e-5)
+    assert not table.values.data[5].any()
+    assert np.abs(table.values.data[:5]).min() > 0
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_key_depends_on_the_tokens_of_its_own_ngram_alone(order: int) -> None:
+    tokens, layout = np.random.default_rng(0).integers(0, 300, 24), nn.Layout.rectangular(2, 12)
+    keys = keys_of(tokens, layout, order, 1 << 40)
+    assert (keys.reshape(2, 12)[:, : order - 1] == 1 << 40).all()
+    for place in range(24):
+        changed = tokens.copy()
+        changed[place] += 1
+        (moved,) = np.nonzero(keys_of(changed, layout, order, 1 << 40) != keys)
+        inside = [each for each in range(place, place + order) if each // 12 == place // 12 and each % 12 >= order - 1]
+        assert moved.tolist() == inside
+
+
+def test_a_text_in_pieces_is_refused() -> None:
+    shape = {"vocab_size": 13, "num_layers": 1, "width": 12, "num_heads": 3, "num_kv_heads": 1, "head_dim": 4}
+    model = Remembering(VidyaV2Config(**shape, feed_forward=20))
+    model.initialise(1)
+    with pytest.raises(InputError, match="in pieces"):
+        model(np.ones((1, 3), np.int64), cache=model.new_cache(1, 3))
+
+
+def test_a_killed_run_goes_on_with_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(models.FAMILIES, "vidya-v2", models.FAMILIES["vidya-v2"])  # which an arm replaces
+    text, path = write_text(tmp_path / "text.txt", lines=600), tmp_path / "toy.toml"
+    path.write_text(STUDY.format(text=text, file=FILE), encoding="utf-8")
+    study = Study.read(path)
+    job = Job("tables", 0, study.corpora[0], "tokens", 480, None)
+    places = [tmp_path / name / "run" for name in ("whole", "killed")]
+    with quick_runs():
+        make(study, job, places[0])
+        stop(monkeypatch, 8, kill)
+        with pytest.raises(Killed):
+            make(study, job, places[1])
+        make(study, job, places[1])
+        one_run.open_test(study, job, places[1])
+    whole, killed = (read_result(place) for place in places)
+    assert whole is not None
+    assert killed is not None
+    assert killed["documents"] == whole["documents"]
+    assert killed["test"]
+    tables = [models.load(place).model.embedding_dropout.tables for place in places]
+    for one, other in zip(*tables, strict=True):
+        assert np.count_nonzero(one.values.data) > 100
+        np.testing.assert_array_equal(one.values.data, other.values.data)
