@@ -28,7 +28,7 @@ in ten minutes, four times as many are not, and after 4 million tokens no differ
 """
 
 _MOST_GROWING = 5_000_000
-"""The most parameters of a model whose long runs read more in a step: nano and micro were measured, no larger one."""
+"""The most parameters of a model whose long runs read more in a step: micro's. A nano was measured, no larger model."""
 
 TAUGHT_LEARNING_RATE = {"sft": 1 / 2, "dpo": 1 / 20} | dict.fromkeys(REWARDED, 1 / 10)
 """The peak learning rate of an objective, relative to that of pre-training (benchmarks/teaching.py measures them)."""
