@@ -42,9 +42,8 @@ def serve(config: ServeConfig) -> None:
         hardware.prepare(config.threads)
         check_limits(hardware.threads())
         tell_if_nothing_is_kept()
-        import uvicorn
-
         from minigrad.serving.api import Api
+        from minigrad.serving.server import Server
 
         models = load(config)
         for each in models:
@@ -52,10 +51,7 @@ def serve(config: ServeConfig) -> None:
         host = f"[{config.host}]" if ":" in config.host else config.host
         address = f"http://{host}:{listener.getsockname()[1]}"
         say(f"[serving at {address}/v1, the playground at {address}; Ctrl-C ends it]", sys.stderr)
-        settings = uvicorn.Config(
-            Api(models, config).app(), log_level="warning", ws="none", timeout_graceful_shutdown=5
-        )
-        uvicorn.Server(settings).run(sockets=[listener])
+        Server(Api(models, config)).run(sockets=[listener])
         raise KeyboardInterrupt  # nothing else ends it; a shell may have told its background programs to ignore it
 
 
@@ -63,13 +59,23 @@ def listen(config: ServeConfig) -> socket.socket:
     """Return a socket that listens; raises InputError if the port is taken, or the address is not this machine's."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
+        config.host.encode("idna")
+    except UnicodeError:
+        raise InputError(f"cannot listen on {config.host}: this is not the name of a computer") from None
+    try:
         return socket.create_server((config.host, config.port), family=family, backlog=_BEGUN)
     except OSError as error:
         raise InputError(f"cannot listen on {config.host}, port {config.port}: {reason(error)}") from None
 
 
 def load(config: ServeConfig) -> list[Served]:
-    """Load the models, and compute with each once, so that no client waits for a kernel to be compiled."""
+    """Load the models, and compute with each once, so that no client waits for a kernel to be compiled.
+
+    Raises InputError for two folders of one name.
+    """
+    names = [Path(run).resolve().name for run in config.runs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"two folders have the name {twice}, by which clients would call both; rename one")
     with phase("loading", sys.stderr):
         import models
         import tokenizer
@@ -77,7 +83,7 @@ def load(config: ServeConfig) -> list[Served]:
         from tokenizer.errors import TokenizerError
 
         found = []
-        for run in config.runs:
+        for run, name in zip(config.runs, names, strict=True):
             model, tok = models.load(run, quantize=config.quantize), tokenizer.load(run)
             model.cache_format = config.cache_format
             try:
@@ -86,11 +92,8 @@ def load(config: ServeConfig) -> list[Served]:
                 form = None
                 say(f"[{run} writes texts but cannot hold conversations: {error}]", sys.stderr)
             budget = config.cache_megabytes * 2**20 // len(config.runs)
-            found.append(Served.within(Path(run).resolve().name, model, tok, form, config, budget))
+            found.append(Served.within(name, model, tok, form, config, budget))
             warm_up(found[-1].scheduler)
-    names = [each.name for each in found]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"two folders have the name {twice}, by which clients would call both; rename one")
     return found
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import hmac
 import json
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -67,6 +68,8 @@ class Job:
                 news.append(self._news.get_nowait())
             found = dict[int, Part]()
             for index, event in news:
+                if isinstance(event, RefusedError):
+                    raise event
                 if isinstance(event, Exception):
                     raise RefusedError(f"the model failed: {type(event).__name__}: {event}", 500) from event
                 found.setdefault(index, Part(index)).add(event)
@@ -90,6 +93,7 @@ class Api:
         self._page, self._policy = playground(needs_key=config.api_key is not None)
         self._encoding = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_stopping = False
 
     def app(self) -> Starlette:
         """Return the application that a server runs."""
@@ -126,6 +130,12 @@ class Api:
             self._loop = None
             await asyncio.to_thread(self._engine.stop)
 
+    def end_all(self) -> None:
+        """End every reply with an error, and refuse further texts: the server is about to stop."""
+        self._is_stopping = True
+        for text, job in self._jobs.items():
+            job.receive(text, _stopping())
+
     def _deliver(self, news: News) -> None:
         """Hand news from the thread of the engine to the event loop."""
         if (loop := self._loop) is not None:
@@ -158,7 +168,9 @@ class Api:
 
     def _check_caller(self, path: str, request: Request) -> None:
         # A page of the web can let a browser call a local address under a name of the page's own (DNS rebinding).
-        if self._config.is_local and request.url.hostname not in (*LOCAL, self._config.host):
+        # The header itself is read: of one that it cannot parse, the framework makes the address of the server.
+        host = request.headers.get("host")
+        if self._config.is_local and host is not None and _name(host) not in (*LOCAL, self._config.host):
             raise RefusedError("this server answers at local addresses only", 403)
         key, given = self._config.api_key, request.headers.get("authorization", "").encode()
         if key is not None and path not in _OPEN and not hmac.compare_digest(given, f"Bearer {key}".encode()):
@@ -250,6 +262,8 @@ class Api:
 
     def _job(self, model: Served, body: Body, prompts: Sequence[list[int]], request: Request) -> Job:
         """Let the texts of a request wait for places; raises RefusedError if too many wait, or one is too long."""
+        if self._is_stopping:
+            raise _stopping()
         self._check_queue(model, len(prompts) * body.n)  # again: others came while the prompts were encoded
         client = f"{request.client.host if request.client else ''} {body.user or ''}"
         job = Job(model.texts(body, prompts, client, self._config.max_tokens), self._config.seconds)
@@ -328,6 +342,16 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._close()
+
+
+def _name(host: str) -> str:
+    """Return the name or address in a Host header, without its port."""
+    name = re.sub(r":[0-9]*$", "", host).lower()
+    return name[1:-1] if name.startswith("[") and name.endswith("]") else name
+
+
+def _stopping() -> RefusedError:
+    return RefusedError("the server is stopping", 503)
 
 
 async def _disconnected(request: Request) -> None:

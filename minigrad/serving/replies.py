@@ -143,8 +143,10 @@ class Reply:
             for other, value in (*token.alternatives, (_id(token), known)) if known is not None else ():
                 others.setdefault(self._shown(other), value)
             found["top_logprobs"].append(others or None)
-            found["text_offset"].append(max(self._lengths[part.index], 0))
-            self._lengths[part.index] += len(self._decoders[part.index].decode(self._bytes(_id(token))))
+            data, decoder = self._bytes(_id(token)), self._decoders[part.index]
+            broken = _broken(decoder.getstate()[0], data)
+            found["text_offset"].append(max(self._lengths[part.index], 0) + broken)
+            self._lengths[part.index] += len(decoder.decode(data))
         return found
 
     def _added_spaces(self, tokens: Sequence[Token | Scored]) -> int:
@@ -176,6 +178,15 @@ class Reply:
 
 def _decoder() -> codecs.IncrementalDecoder:
     return codecs.getincrementaldecoder("utf-8")("replace")
+
+
+def _broken(pending: bytes, data: bytes) -> int:
+    """Return how many characters the bytes of an incomplete one become, because `data` does not continue it."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(pending + data[:1])
+    except UnicodeDecodeError:
+        return len(pending.decode("utf-8", "replace"))
+    return 0
 
 
 def _id(token: Token | Scored) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from minigrad.errors import InputError
@@ -28,7 +29,7 @@ class ModelSettings(ComputeSettings):
 
     def check(self) -> None:
         """Raise InputError for a folder that is given twice."""
-        if len(set(self.runs)) < len(self.runs):
+        if len({Path(run).resolve() for run in self.runs}) < len(self.runs):
             raise InputError("a folder is given twice; each model is served once")
 
 

@@ -157,6 +157,25 @@ def test_a_request_that_takes_too_long_is_ended(make_served: Make, monkeypatch: 
         go.set()
 
 
+@pytest.mark.parametrize("streams", [True, False])
+def test_a_server_that_stops_ends_its_replies_with_an_error(
+    make_served: Make, monkeypatch: pytest.MonkeyPatch, capfd: Any, streams: bool
+) -> None:
+    served, go = make_served(), threading.Event()
+    turn = served.scheduler.turn
+    monkeypatch.setattr(served.scheduler, "turn", lambda: turn() if go.is_set() else [])
+    with serving([served]) as wire:
+        connection = wire.send(COMPLETIONS, {"prompt": "to be", "stream": streams})
+        until(lambda: served.scheduler.num_waiting)
+        wire.server.should_exit = True
+        reply = connection.getresponse()
+        error = json.loads(reply.read().decode().removeprefix("data: "))["error"]
+        assert reply.status == (200 if streams else 503)
+        assert error["message"] == "the server is stopping"
+        connection.close()
+    assert capfd.readouterr().err == ""
+
+
 def test_a_fault_of_the_model_is_a_reply(make_served: Make, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     served = make_served()
 
@@ -171,6 +190,12 @@ def test_a_fault_of_the_model_is_a_reply(make_served: Make, monkeypatch: pytest.
     assert "a fault" in capfd.readouterr().err
 
 
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000"])
+def test_local_names_are_answered(make_served: Make, host: str) -> None:
+    with serving([make_served()]) as wire:
+        assert wire.call("/health", Host=host).status == 200
+
+
 @pytest.mark.parametrize(
     ("path", "body", "headers", "status"),
     [
@@ -182,6 +207,8 @@ def test_a_fault_of_the_model_is_a_reply(make_served: Make, monkeypatch: pytest.
         (COMPLETIONS, {"prompt": "to be " * 300}, {}, 400),
         (CHAT, {"messages": HELLO, "model": "other"}, {}, 400),
         ("/health", None, {"Host": "example.com"}, 403),
+        ("/health", None, {"Host": "a{b.example:80"}, 403),  # the framework cannot parse it
+        ("/health", None, {"Host": "::1"}, 403),
     ],
 )
 def test_what_cannot_be_served_is_refused_with_a_sentence(

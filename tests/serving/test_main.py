@@ -56,7 +56,12 @@ def test_two_folders_of_one_name_are_refused(folder: Path, tmp_path: Path) -> No
         (["nowhere"], "nowhere"),
         (["a", "a"], "given twice"),
         (["a", "--prot", "1"], "did you mean --port"),
+        (["a", "a/"], "given twice"),
         (["vidya-v2-nano", "--host", "256.1.1.1", "--port", "0"], "cannot listen on 256.1.1.1"),
+        (
+            ["vidya-v2-nano", "--host", "a..é", "--port", "0"],
+            "a..é: this is not the name of a computer",
+        ),
     ],
 )
 def test_mistakes_get_one_paragraph(

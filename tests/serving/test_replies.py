@@ -77,6 +77,15 @@ def test_log_probabilities_of_a_completion_continue_across_chunks(tok: Tokenizer
     assert (third["text_offset"], fourth["text_offset"]) == ([1], [2])  # the text so far is x¥
 
 
+def test_the_offset_of_a_token_counts_the_character_that_broken_bytes_become(tok: Tokenizer) -> None:
+    reply, (letter,), (lead, rest) = completion(tok, logprobs=1, stream=True), tok.encode("x"), tok.encode("¥")
+    found = [
+        reply.chunk(part_of(token(each, "", "", -1.0)))["choices"][0]["logprobs"]["text_offset"]
+        for each in (lead, letter, lead, lead, rest, letter)
+    ]
+    assert found == [[0], [1], [2], [3], [3], [4]]  # of the text \ufffd x \ufffd ¥ x
+
+
 def test_log_probabilities_without_others_are_wanted_too(tok: Tokenizer) -> None:
     assert [completion(tok, logprobs=count).has_logprobs for count in (None, 0, 2)] == [False, True, True]
 

@@ -33,8 +33,8 @@ class Answer(NamedTuple):
 
 
 class Wire:
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, port: int, server: Any) -> None:
+        self.port, self.server = port, server
 
     def send(self, path: str, body: Any = None, **headers: str) -> http.client.HTTPConnection:
         """Send a request; a body that is not bytes is sent as JSON."""
@@ -60,17 +60,15 @@ class Wire:
 @contextlib.contextmanager
 def serving(models: Sequence[Served], **settings: Any) -> Iterator[Wire]:
     """Serve models on a free port until the end of the block."""
-    import uvicorn
-
     from minigrad.serving.api import Api
+    from minigrad.serving.server import Server
 
-    app = Api(models, ServeConfig(runs=("runs",), **settings)).app()
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", timeout_graceful_shutdown=1))
+    server = Server(Api(models, ServeConfig(runs=("runs",), **settings)), grace=0.2)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            yield Wire(listener.getsockname()[1])
+            yield Wire(listener.getsockname()[1], server)
         finally:
             server.should_exit = True
             thread.join()
