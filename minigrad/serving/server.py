@@ -14,7 +14,7 @@ GRACE = 5.0
 
 
 class Server(uvicorn.Server):
-    """Serves an API until SIGINT or SIGTERM. Replies that take longer than `grace` end with an error, not a cut."""
+    """Serves an API until SIGINT or SIGTERM; replies that take longer than `grace` seconds more end with an error."""
 
     def __init__(self, api: Api, grace: float = GRACE) -> None:
         longest = int(2 * grace) + 1  # then uvicorn itself ends what is left
