@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn, which gives replies some seconds to end once it is told to stop."""
+"""The HTTP server: uvicorn, which gives replies some seconds to end once a signal stops it."""
 
 from __future__ import annotations
 
