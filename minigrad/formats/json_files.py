@@ -84,14 +84,20 @@ def check_lines(path: Path, key: str) -> None:
 
 
 def add_line(path: Path, line: str) -> None:
-    """Add a line to a file, and wait until it is on the disk; raises OSError."""
-    with path.open("a+b") as file:
-        if file.tell():
+    """Add a line to a file, and wait until it is on the disk; raises OSError, and then no part of the line stays."""
+    with path.open("a+b", buffering=0) as file:
+        size = file.tell()
+        if size:
             file.seek(-1, os.SEEK_END)
             line = line if file.read() == b"\n" else "\n" + line
-        file.write(f"{line}\n".encode())
-        file.flush()
-        flush(file.fileno())
+        left = memoryview(f"{line}\n".encode())
+        try:
+            while left:  # the system may take a part, as much as the disk has room for
+                left = left[file.write(left) :]
+            flush(file.fileno())
+        except OSError:
+            file.truncate(size)  # half a line would stay for ever
+            raise
 
 
 def read_json(path: Path) -> dict[str, Any]:

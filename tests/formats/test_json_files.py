@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from minigrad.errors import InputError
-from minigrad.formats.json_files import check_lines, read_json, write_json
-
-DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
+from minigrad.formats.json_files import add_line, check_lines, read_json, write_json
 
 
 def names(folder: Path) -> list[str]:
@@ -108,3 +106,29 @@ def test_lines_are_added_to_nothing_but_a_file_in_a_folder(tmp_path, monkeypatch
         assert message in refusal(check_lines, tmp_path / name, "messages")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert "may not be written to" in refusal(check_lines, tmp_path / "new", "messages")
+
+
+def test_a_line_is_added_below_the_last_one(tmp_path):
+    for line in ("{}", "[]"):
+        add_line(tmp_path / "file", line)
+    assert (tmp_path / "file").read_bytes() == b"{}\n[]\n"
+    (tmp_path / "file").write_bytes(b"{}")
+    add_line(tmp_path / "file", "[]")
+    assert (tmp_path / "file").read_bytes() == b"{}\n[]\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no limit on the size of files")
+@pytest.mark.parametrize("before", [b"", b"{}\n", b"{}"])
+def test_a_line_that_does_not_fit_on_the_disk_leaves_the_file_as_it_was(tmp_path, before):
+    import resource
+
+    path = tmp_path / "file"
+    path.write_bytes(before)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            add_line(path, "x" * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
