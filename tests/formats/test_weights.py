@@ -13,12 +13,6 @@ from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
 from minigrad.formats.weights import check_arrays, read_shapes, read_weights
 
-DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
 
 def refusal(function, *arguments) -> str:
     with pytest.raises(InputError) as caught:
