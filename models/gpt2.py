@@ -26,7 +26,6 @@ from minigrad.nn import KeyValueCache, Layout, fields
 from minigrad.nn.config import Entries, always, copies, laptop_init_std, needed, residual_std
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import option, validate
-from minigrad.typing import Array
 
 
 class Block(nn.CheckpointedLayer):
@@ -115,11 +114,6 @@ class GPT2(LanguageModel):
         for index, layer in enumerate(self.h):
             x = layer(x, layout, cache, index)
         return self.ln_f(x)
-
-    def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
-        """Remove the prefix ``transformer.`` from the names, and the causal masks that old files contain."""
-        named = {name.removeprefix(self.published_prefix): array for name, array in weights.items()}
-        return {name: each for name, each in named.items() if not name.endswith((".attn.bias", ".attn.masked_bias"))}
 
 
 @dataclass(frozen=True, kw_only=True)  # the order of the fields is that of config.json

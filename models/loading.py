@@ -16,7 +16,7 @@ from minigrad.adapters.files import model_below as model_below
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import require_floats
 from minigrad.formats.json_files import read_json
-from minigrad.formats.weights import check_arrays, read_each_weight, read_shapes
+from minigrad.formats.weights import HEAD, check_arrays, read_each_weight, read_shapes, without_copy_of_tied
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
 from minigrad.quantised import files as quantised_files
@@ -31,8 +31,6 @@ from models.registry import CUSTOM, FAMILIES, configure, override
 
 GROWING = ("vidya-v2",)
 """The families that `growth` can widen."""
-
-_HEAD = "lm_head.weight"
 
 
 @dataclass(frozen=True)
@@ -102,9 +100,9 @@ def load(
         quantise(model, quantize)
     found = stored_weights(model, folder)
     if stored is not None:
-        quantised_files.check_quantised(model, found)
+        quantised_files.check_quantised(model, found, folder)
         model.initialise(draw=False)
-        quantised_files.fill(model, read_renamed(model, folder))
+        quantised_files.fill(model, each_weight(model, folder))
     else:
         weights, parameters = each_fitting_weight(model, folder), dict(model.named_parameters())
         kinds = {array.dtype for array in found.values()} if quantize is None else {np.float32}
@@ -221,7 +219,7 @@ def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeig
         can_grow = isinstance(merged.config, tuple(FAMILIES[name].config for name in GROWING))
         if can_grow and growth.describe(merged.config, model.config):
             raise _grow_merged(folder)
-        check_arrays(weights := merged.state_dict(), _shapes(model))
+        check_arrays(weights := merged.state_dict(), _shapes(model), place=folder)
         return InitialWeights(weights, model.config.width)
     path = Path(folder) / "config.json"
     values = read_json(path)
@@ -245,7 +243,8 @@ def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeig
         return initial
     kinds = {f"{name}.{kind}": shape for name, shape in _shapes(narrow).items() for kind in "mv"}
     # An optimizer that turns matrices keeps no second moments of them.
-    check_arrays(found, {name: shape for name, shape in kinds.items() if name in found or name.endswith(".m")})
+    expected = {name: shape for name, shape in kinds.items() if name in found or name.endswith(".m")}
+    check_arrays(found, expected, place=folder)
     return replace(initial, moments=found, updates=State.read(saved, folder).updates)
 
 
@@ -257,7 +256,7 @@ def stored_weights(model: LanguageModel, folder: str | Path) -> dict[str, Array]
     """Return the weights of a folder under the names of a model, as arrays that take no memory; no array is read."""
     found = model.rename_weights(read_shapes(folder))
     if model.lm_head is None:  # tied, but some programs store a copy
-        found.pop(_HEAD, None)
+        found.pop(HEAD, None)
     return found
 
 
@@ -266,28 +265,23 @@ def each_fitting_weight(model: LanguageModel, folder: str | Path) -> Iterator[tu
 
     Raises InputError at once, listing every difference, if they do not fit.
     """
-    check_arrays(stored_weights(model, folder), _shapes(model))  # before anything is read or allocated
-    return read_renamed(model, folder) if model.lm_head is not None else _without_copy_of_tied(model, folder)
+    check_arrays(stored_weights(model, folder), _shapes(model), place=folder)  # before anything is read or allocated
+    return each_weight(model, folder)
 
 
-def _without_copy_of_tied(model: LanguageModel, folder: str | Path) -> Iterator[tuple[str, Array]]:
-    """Yield the weights without a stored copy of a tied head; raises InputError at the end if that copy differs."""
+def each_weight(model: LanguageModel, folder: str | Path) -> Iterator[tuple[str, Array]]:
+    """Yield the weights of a folder, one after the other, under the names of a model; others are left out.
+
+    Raises InputError at the end if the head is the embedding, and the folder holds another one.
+    """
+    renamed = _each_renamed(model, folder)
+    if model.lm_head is not None:
+        return renamed
     tied = next(name for name, parameter in model.named_parameters() if parameter is model.head())
-    copies: dict[str, Array] = {}
-    for name, array in read_renamed(model, folder):
-        if name in (_HEAD, tied):
-            copies[name] = array
-        if name != _HEAD:
-            yield name, array
-    if _HEAD in copies and not np.array_equal(copies[_HEAD], copies[tied], equal_nan=True):
-        raise InputError(
-            f"the weights in {folder} have an lm_head.weight of their own, but config.json says that it is {tied} "
-            "(tie_word_embeddings)"
-        )
+    return without_copy_of_tied(renamed, tied, folder)
 
 
-def read_renamed(model: LanguageModel, folder: str | Path) -> Iterator[tuple[str, Array]]:
-    """Yield the weights of a folder, one after the other, under the names of a model; others are left out."""
+def _each_renamed(model: LanguageModel, folder: str | Path) -> Iterator[tuple[str, Array]]:
     without_memory = read_shapes(folder)
     ours = {id(array): name for name, array in model.rename_weights(without_memory).items()}
     for name, array in read_each_weight(folder):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,12 @@ from minigrad.formats.json_files import read_json
 from minigrad.formats.safetensors import Arrays, read_each, read_headers
 from minigrad.formats.typed import read_dataclass
 from minigrad.typing import Array, PathLike
+
+HEAD = "lm_head.weight"
+"""The published name of the matrix that computes logits."""
+
+# How the names of arrays end that older programs stored beside the weights: GPT-2's masks, and Llama's frequencies.
+_NO_WEIGHTS = (".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq")
 
 
 def read_weights(source: PathLike) -> dict[str, Array]:
@@ -33,6 +39,35 @@ def read_each_weight(source: PathLike) -> Iterator[tuple[str, Array]]:
 def read_shapes(source: PathLike) -> dict[str, Array]:
     """Return the arrays of `read_weights` without their values: they take no memory, and none is read."""
     return {name: entry.without_memory() for file in _files(source) for name, entry in read_headers(file).items()}
+
+
+def rename_published(weights: Mapping[str, Array], prefix: str, names: Container[str]) -> dict[str, Array]:
+    """Return published weights without a prefix of their names, and without arrays that are not weights.
+
+    Older programs stored these beside the weights. An array whose name is among `names`, those of a model, stays.
+    """
+    plain = {name.removeprefix(prefix): array for name, array in weights.items()}
+    return {name: array for name, array in plain.items() if name in names or not name.endswith(_NO_WEIGHTS)}
+
+
+def without_copy_of_tied(
+    weights: Iterable[tuple[str, Array]], tied: str, place: PathLike
+) -> Iterator[tuple[str, Array]]:
+    """Yield the weights of a model whose head is its embedding, called `tied`, without a stored copy of that head.
+
+    Raises InputError at the end if the copy differs; `place` is where the weights are stored.
+    """
+    copies: dict[str, Array] = {}
+    for name, array in weights:
+        if name in (HEAD, tied):
+            copies[name] = array
+        if name != HEAD:
+            yield name, array
+    if len(copies) == 2 and not np.array_equal(copies[HEAD], copies[tied], equal_nan=True):
+        raise InputError(
+            f"the weights in {place} have an {HEAD} of their own, but config.json says that it is {tied} "
+            "(tie_word_embeddings)"
+        )
 
 
 @dataclass(frozen=True)
@@ -73,10 +108,12 @@ def check_arrays(
     dtype: DTypeLike | None = None,
     *,
     types: Mapping[str, str] | None = None,
+    place: PathLike | None = None,
 ) -> None:
     """Raise InputError unless `weights` holds exactly the `expected` names, each with the expected shape and type.
 
-    The type is `dtype`, or for the names in `types` the one given there; without it, any floating-point type.
+    The type is `dtype`, or for the names in `types` the one given there; without it, any floating-point type. `place`
+    is where the weights are stored.
     """
     known = {name: array for name, array in weights.items() if name in expected}
     wanted = dict.fromkeys(known, "floating-point" if dtype is None else np.dtype(dtype).name) | dict(types or {})
@@ -93,7 +130,8 @@ def check_arrays(
             lists["of another type"].append(f"{name} is {array.dtype}, should be {wanted[name]}")
     problems = [f"{title}: {_some(found)}" for title, found in lists.items() if found]
     if problems:
-        raise InputError(f"the weights do not fit the model: {'; '.join(problems)}")
+        where = f"{place}: " if place is not None else ""
+        raise InputError(f"{where}the weights do not fit the model: {'; '.join(problems)}")
 
 
 def _some(items: list[str]) -> str:

@@ -15,6 +15,7 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import write_folder
+from minigrad.formats.weights import rename_published
 from minigrad.nn.cache import Cache, KeyValueCache, refuse_gradient
 from minigrad.nn.checkpointing import CheckpointedLayer
 from minigrad.nn.config import ModelConfig
@@ -74,7 +75,7 @@ class LanguageModel(Module):
 
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
         """Return published weights under this model's names, without entries that are not weights."""
-        return weights
+        return rename_published(weights, self.published_prefix, dict(self.named_parameters()))
 
     def measurements(self) -> dict[str, list[float]]:
         """Return what to log about the last training step beside the loss: the figures of all modules."""

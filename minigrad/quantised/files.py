@@ -26,7 +26,7 @@ from minigrad.nn.module import Module
 from minigrad.options import shown
 from minigrad.quantised.layers import METHOD, VERSION, check_format
 from minigrad.quantised.parameter import SCALES, QuantisedParameter
-from minigrad.typing import Array
+from minigrad.typing import Array, PathLike
 
 _READ_AS = {"float16": "float32", "bfloat16": "uint16", "int8": "int8", "int4": "uint8"}
 """The types that reading a file gives the numbers of each format."""
@@ -64,8 +64,11 @@ def read_entry(values: Mapping[str, Any], path: Path) -> str | None:
     return known.format
 
 
-def check_quantised(model: Module, found: Mapping[str, Array]) -> None:
-    """Raise InputError, listing every difference, unless arrays have the names, shapes and types of a model."""
+def check_quantised(model: Module, found: Mapping[str, Array], place: PathLike) -> None:
+    """Raise InputError, listing every difference, unless arrays have the names, shapes and types of a model.
+
+    `place` is where they are stored.
+    """
     shapes, types = dict[str, tuple[int, ...]](), dict[str, str]()
     for name, parameter in model.named_parameters():
         if not isinstance(parameter, QuantisedParameter):
@@ -75,7 +78,7 @@ def check_quantised(model: Module, found: Mapping[str, Array]) -> None:
         shapes[name], types[name] = elements, _READ_AS[parameter.packed.format]
         if scales is not None:
             shapes[name + SCALES] = scales
-    check_arrays(found, shapes, np.float32, types=types)
+    check_arrays(found, shapes, np.float32, types=types, place=place)
 
 
 def fill(model: Module, arrays: Iterable[tuple[str, Array]]) -> None:

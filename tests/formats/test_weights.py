@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from minigrad.errors import InputError
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
-from minigrad.formats.weights import check_arrays, read_shapes, read_weights
+from minigrad.formats.weights import check_arrays, read_shapes, read_weights, rename_published, without_copy_of_tied
 
 
 def refusal(function, *arguments) -> str:
@@ -86,3 +86,19 @@ def test_weights_are_floating_point_or_exactly_of_the_type_of_a_run():
     shapes = {"a": (1,), "b": (1,)}
     assert refusal(check_arrays, weights, shapes).endswith("of another type: b is uint32, should be floating-point")
     assert "a is float64, should be float32" in refusal(check_arrays, weights, shapes, "float32")
+
+
+def test_published_names_lose_their_prefix_and_what_is_no_weight_of_the_model():
+    names = ["a.attn.c_attn.bias", "a.attn.bias", "a.attn.masked_bias", "a.self_attn.rotary_emb.inv_freq", "lm_head"]
+    weights = {f"body.{name}": np.zeros(1) for name in names}
+    assert [*rename_published(weights, "body.", ())] == ["a.attn.c_attn.bias", "lm_head"]
+    assert [*rename_published(weights, "", {"body.a.attn.bias"})] == [f"body.{names[n]}" for n in (0, 1, 4)]
+
+
+def test_a_copy_of_a_tied_head_is_left_out_and_another_head_refused():
+    weights = {"wte.weight": np.array([1.0, np.nan]), "b": np.ones(1)}
+    copied = weights | {"lm_head.weight": weights["wte.weight"].copy()}
+    assert [*dict(without_copy_of_tied(copied.items(), "wte.weight", "a folder"))] == ["wte.weight", "b"]
+    other = weights | {"lm_head.weight": np.ones(2)}
+    refused = refusal(dict, without_copy_of_tied(other.items(), "wte.weight", "a folder"))
+    assert refused.startswith("the weights in a folder have an lm_head.weight of their own")

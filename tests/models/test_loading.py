@@ -57,7 +57,7 @@ def test_every_difference_between_weights_and_config_is_listed(family: str, tmp_
     with pytest.raises(InputError) as caught:
         models.load(tmp_path)
     assert str(caught.value) == (
-        f"the weights do not fit the model: missing: {missing}; unexpected: stray.weight; "
+        f"{tmp_path}: the weights do not fit the model: missing: {missing}; unexpected: stray.weight; "
         f"of another shape: {embedding} is {(VOCAB - 1, width)}, should be {(VOCAB, width)}"
     )
 

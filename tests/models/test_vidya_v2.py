@@ -214,6 +214,13 @@ def test_a_llama_without_tie_word_embeddings_has_a_head_of_its_own(saved: Path) 
     np.testing.assert_allclose(models.load(saved)(ids).data, -logits("float32", ids), rtol=1e-6)
 
 
+def test_the_frequencies_that_older_files_hold_are_not_weights(saved: Path) -> None:
+    frequencies = {f"model.layers.{n}.self_attn.rotary_emb.inv_freq": np.ones(2, np.float32) for n in (0, 1)}
+    save_tensors(saved / "model.safetensors", read_weights(saved) | frequencies)
+    ids = tokens(0, 1, 9)
+    np.testing.assert_allclose(models.load(saved)(ids).data, logits("float32", ids), rtol=1e-6)
+
+
 @both_types
 @pytest.mark.parametrize("kind", rotary_settings.SCALINGS)
 def test_a_scaled_model_reads_longer_sequences_in_chunks_or_at_once(kind: str, dtype: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from minigrad import InputError
 from minigrad.formats.gguf.network import read_network
 from minigrad.formats.safetensors import read_tensors, save_tensors
 from minigrad.kernels.decoding.lines import CODES
+from minigrad.nn.module import arrays_of
 from minigrad.quantised import format_of, quantise
 from tests.models.tiny import build, tokens
 
@@ -38,6 +40,25 @@ def test_a_quantised_model_is_saved_and_opened_as_it_is(format: str, tmp_path: P
     for other in (opened, rounded):
         np.testing.assert_array_equal(other.eval()(ids).data, expected)
         assert other.state_dict().keys() == model.state_dict().keys()
+
+
+@pytest.mark.parametrize("format", ["float16", "bfloat16"])
+def test_a_stored_copy_of_the_tied_head_must_equal_it(format: str, tmp_path: Path) -> None:
+    model = build("vidya-v2").eval()
+    quantise(model, format)
+    model.save(tmp_path)
+    arrays = arrays_of(model)
+    copy = arrays["model.embed_tokens.weight"].copy()
+    save_tensors(tmp_path / "model.safetensors", arrays | {"lm_head.weight": copy})
+    ids = tokens(0, 2, 9)
+    np.testing.assert_array_equal(models.load(tmp_path).eval()(ids).data, model(ids).data)
+    copy[3, 1] += 1
+    save_tensors(tmp_path / "model.safetensors", arrays | {"lm_head.weight": copy})
+    with pytest.raises(InputError, match=r"lm_head\.weight of their own, .*json says that it is model\.embed_tokens"):
+        models.load(tmp_path)
+    save_tensors(tmp_path / "model.safetensors", {"stray": copy})
+    with pytest.raises(InputError, match=f"^{re.escape(str(tmp_path))}: the weights do not fit the model: missing"):
+        models.load(tmp_path)
 
 
 def test_a_quantised_folder_is_smaller(tmp_path: Path) -> None:

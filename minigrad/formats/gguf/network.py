@@ -19,12 +19,13 @@ from minigrad.formats.gguf.container import Value
 from minigrad.formats.huggingface import config_path, require_floats, require_variant, rotary_scaling
 from minigrad.formats.json_files import read_json
 from minigrad.formats.typed import read_dataclass
-from minigrad.formats.weights import check_arrays, read_weights
+from minigrad.formats.weights import HEAD, check_arrays, read_weights, rename_published, without_copy_of_tied
 from minigrad.options import REQUIRED, option, shown
 from minigrad.system.terminal import printable
 from minigrad.typing import Array
 
 _MOST = 2**31 - 1  # llama.cpp's settings are whole numbers of 32 bits
+_PREFIX = "transformer."  # which the names of a GPT-2 may have
 _SCALINGS = ("default", "linear", "yarn")
 
 
@@ -58,25 +59,14 @@ def read_network(folder: Path) -> Network:
         described = _ARCHITECTURES[kind][1](values)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    weights = _published(read_weights(folder), described.entries, kind)
-    try:
-        check_arrays(weights, {name: entry.shape for name, entry in described.entries.items()})
-    except InputError as error:
-        raise InputError(f"{folder}: {error}") from None
+    weights = rename_published(read_weights(folder), _PREFIX, described.entries)
+    if HEAD not in described.entries:
+        weights = dict(without_copy_of_tied(weights.items(), _embedding(described.entries), folder))
+    check_arrays(weights, {name: entry.shape for name, entry in described.entries.items()}, place=folder)
     metadata: dict[str, Value] = {"general.architecture": kind, "general.name": printable(folder.resolve().name)}
     metadata |= {f"{kind}.{key}": value for key, value in described.settings.items()}
     arrays = {entry.name: entry.change(weights[name]) for name, entry in described.entries.items()}
     return Network(metadata, arrays, described.vocab_size)
-
-
-def _published(weights: dict[str, Array], entries: Mapping[str, Entry], kind: str) -> dict[str, Array]:
-    """Return weights without GPT-2's masks and prefix `transformer.`, and without a copy of the embedding as head."""
-    if kind == "gpt2":
-        weights = {name.removeprefix("transformer."): array for name, array in weights.items()}
-        weights = {name: each for name, each in weights.items() if not name.endswith((".attn.bias", ".masked_bias"))}
-    if _HEAD not in entries:
-        weights = {name: array for name, array in weights.items() if name != _HEAD}
-    return weights
 
 
 class Entry(NamedTuple):
@@ -95,7 +85,9 @@ class Described(NamedTuple):
     vocab_size: int
 
 
-_HEAD = "lm_head.weight"
+def _embedding(entries: Mapping[str, Entry]) -> str:
+    """Return the published name of the embedding, which is the first entry of each architecture."""
+    return next(iter(entries))
 
 
 @dataclass(frozen=True)
@@ -159,7 +151,7 @@ def _llama(values: dict[str, Any]) -> Described:
 def _described(settings: dict[str, Value], entries: dict[str, Entry], config: _Llama | _GPT2) -> Described:
     """Return what a config describes, with a head of its own if it has one."""
     if not config.tie_word_embeddings:
-        entries[_HEAD] = entries[next(iter(entries))]._replace(name="output.weight")  # of the embedding's shape
+        entries[HEAD] = entries[_embedding(entries)]._replace(name="output.weight")  # of the embedding's shape
     return Described(settings, entries, config.vocab_size)
 
 

@@ -111,11 +111,28 @@ def test_what_other_programs_store_besides_is_left_out(saved, family):
         weights = {f"transformer.{name}": array for name, array in weights.items()}
         weights["transformer.h.0.attn.bias"] = np.ones((1, 1, 24, 24), np.uint8)
         weights["transformer.h.0.attn.masked_bias"] = np.float32(-1e4)
+    else:
+        weights["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(2, np.float32)
     embedding = "transformer.wte.weight" if family == "gpt2" else "model.embed_tokens.weight"
     save_tensors(folder / "model.safetensors", weights | {"lm_head.weight": weights[embedding]})
     after = read_network(folder).arrays
     assert before.keys() == after.keys()
     assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "vidya-v2"])
+def test_another_head_than_the_embedding_is_refused_where_the_config_ties_them(saved, family):
+    folder = saved(family)
+    weights = read_weights(folder)
+    embedding = "wte.weight" if family == "gpt2" else "model.embed_tokens.weight"
+    save_tensors(folder / "model.safetensors", weights | {"lm_head.weight": 2 * weights[embedding]})
+    with pytest.raises(
+        InputError, match=rf"have an lm_head\.weight of their own, but config.json .* it is {embedding}"
+    ):
+        read_network(folder)
+    save_tensors(folder / "model.safetensors", {"lm_head.weight": weights[embedding]})
+    with pytest.raises(InputError, match=f"do not fit the model: missing: {embedding}"):
+        read_network(folder)
 
 
 @pytest.mark.parametrize("family", sorted({*models.FAMILIES} - {"gpt2", "vidya-v2"}))
