@@ -22,14 +22,14 @@ import numpy as np
 
 from minigrad.adapters.low_rank import adapt, adapted, linear_layers, sizes_of, stores_inputs_first
 from minigrad.adapters.token_rows import AdaptedEmbedding, tables_of
-from minigrad.errors import InputError, RunError
-from minigrad.formats.json_files import read_json, write_json
-from minigrad.formats.safetensors import read_tensors, save_tensors
+from minigrad.errors import InputError
+from minigrad.formats.huggingface import write_files
+from minigrad.formats.json_files import read_json
+from minigrad.formats.safetensors import read_tensors
 from minigrad.formats.typed import read_dataclass
 from minigrad.formats.weights import check_arrays
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import option, shown
-from minigrad.system.files import reason
 from minigrad.typing import Array
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -131,7 +131,7 @@ def save(
     """Write the adapters of a model into a folder, or the model if it has none.
 
     `base` names the folder of the frozen weights. With `weights`, these are written in place of those of `trained`.
-    Raises RunError if writing fails.
+    Raises RunError if writing fails; the files that existed before are then unchanged.
     """
     layers, path = adapted(model), Path(folder)
     if not layers:
@@ -153,15 +153,10 @@ def save(
         "trainable_token_indices": tokens or None,
         "inference_mode": True,
     }
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot make the folder {path}: {reason(error)}") from error
-    write_json(path / CONFIG, config)
     arrays = dict(weights or trained(model))
     for name, table in tables.items():  # PEFT stores the rows themselves, under the name of a difference
         arrays[name + _OUR_ROWS] = arrays[name + _OUR_ROWS] + table.weight.data[table.token_adapter.tokens]
-    save_tensors(path / WEIGHTS, {_theirs(name, model): array for name, array in arrays.items()})
+    write_files(path / WEIGHTS, {_theirs(name, model): array for name, array in arrays.items()}, {CONFIG: config})
 
 
 def load_adapters(model: LanguageModel, folder: str | Path) -> None:

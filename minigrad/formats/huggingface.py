@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from minigrad.errors import InputError, RunError
-from minigrad.formats.json_files import write_json
-from minigrad.formats.safetensors import save_tensors
+from minigrad.formats.json_files import as_json, read_json
+from minigrad.formats.safetensors import write_tensors
 from minigrad.options import options, shown
-from minigrad.system.files import reason
+from minigrad.system.files import reason, replacing, sync_file
 from minigrad.typing import Array
 
 
@@ -82,15 +83,37 @@ def rotary_scaling(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_folder(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Array]) -> None:
-    """Write config.json, generation_config.json and model.safetensors.
+    """Write config.json, generation_config.json and model.safetensors; errors: as `write_files`.
 
-    Raises RunError if writing fails; a file that existed before is then unchanged.
+    The auto_map of a config.json that is replaced stays, if it is of the same model_type: the classes that it names are
+    in other files of the folder (`minigrad.formats.transformers`).
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot make the folder {folder}: {reason(error)}") from error
-    write_json(folder / "config.json", dict(config))
     ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
-    write_json(folder / "generation_config.json", ids)
-    save_tensors(folder / "model.safetensors", weights)
+    described = dict(config)
+    with suppress(InputError):  # there is none yet, or it is damaged
+        before = read_json(folder / "config.json")
+        if "auto_map" in before and before.get("model_type") == config.get("model_type"):
+            described["auto_map"] = before["auto_map"]
+    write_files(folder / "model.safetensors", weights, {"config.json": described, "generation_config.json": ids})
+
+
+def write_files(path: Path, weights: Mapping[str, Array], documents: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write a safetensors file, and JSON files with the names of the `documents` beside it, into a folder that is made.
+
+    Raises RunError if writing fails; the files that existed before are then unchanged. The others are replaced when
+    all are written: weights would otherwise be left beside the settings of other weights.
+    """
+    texts = {name: as_json(document) for name, document in documents.items()}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot make the folder {path.parent}: {reason(error)}") from error
+    try:
+        with ExitStack() as stack:
+            temporary = stack.enter_context(replacing(path))
+            write_tensors(temporary, weights)
+            sync_file(temporary)  # which takes longest, and may find the disk full
+            for name, text in texts.items():
+                stack.enter_context(replacing(path.with_name(name))).write_bytes(text.encode())
+    except OSError as error:
+        raise RunError(f"cannot write {path} and the files beside it: {reason(error)}") from error

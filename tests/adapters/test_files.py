@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import models
-from minigrad import InputError, no_grad
+from minigrad import InputError, RunError, no_grad
 from minigrad.adapters import adapt, adapt_tokens
 from minigrad.adapters.files import CONFIG, WEIGHTS, base_of, is_adapter, model_below, save, trained
 from minigrad.formats.safetensors import read_tensors, save_tensors
 from minigrad.nn.language_model import LanguageModel
+from tests.full_disks import files_up_to, needs_limits
 from tests.models.tiny import build, tokens
 
 IDS = tokens(0, 1, 7)
@@ -160,6 +161,17 @@ def test_adapters_of_adapters_are_added_to_both(tmp_path: Path) -> None:
     np.testing.assert_allclose(logits(models.load(tmp_path / "second")), wanted, atol=1e-5 * np.abs(wanted).max())
     with pytest.raises(InputError, match=r"adapters of adapters .*merge"):
         models.load(tmp_path / "second", quantize="int8")
+
+
+@needs_limits
+def test_a_full_disk_leaves_no_new_config_beside_old_adapters(tmp_path: Path) -> None:
+    taught("vidya-v2", tmp_path)
+    folder, larger = tmp_path / "adapter", models.load(tmp_path / "base")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    adapt(larger, 8)
+    with files_up_to(len(before[WEIGHTS])), pytest.raises(RunError, match=r"cannot write .*: File too large"):
+        save(larger, folder, base=tmp_path / "base")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_adapters_that_are_their_own_base_are_refused(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
-"""Variants of an architecture in a config.json."""
+"""Variants of an architecture in a config.json, and folders that are written completely or not at all."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from minigrad.errors import InputError
-from minigrad.formats.huggingface import config_path, read_fields, require_variant
+from minigrad.errors import InputError, RunError
+from minigrad.formats.huggingface import config_path, read_fields, require_variant, write_folder
+from minigrad.formats.json_files import read_json, write_json
 from models.gpt2 import GPT2Config
+from tests.full_disks import files_up_to, needs_limits
 
 NEEDED = {"hidden_act": "silu", "attention_bias": False}
 
@@ -55,3 +58,25 @@ def test_a_folder_of_adapters_is_not_a_model_yet(tmp_path):
         config_path(tmp_path)
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     assert config_path(tmp_path) == tmp_path / "config.json"
+
+
+@needs_limits
+def test_a_full_disk_leaves_no_new_config_beside_old_weights(tmp_path):
+    write_folder(tmp_path, {"model_type": "a", "eos_token_id": 1}, {"w": np.ones(2)})
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert len(before) == 3
+    with files_up_to(5_000), pytest.raises(RunError, match=r"cannot write .*model\.safetensors .*: File too large"):
+        write_folder(tmp_path, {"model_type": "b", "eos_token_id": 2}, {"w": np.ones(1_000)})
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_auto_map_of_a_config_stays_while_it_is_of_the_same_type(tmp_path):
+    path, places = tmp_path / "config.json", {"AutoConfig": "a.B"}
+    write_json(path, {"model_type": "a", "auto_map": places, "old": 1})
+    write_folder(tmp_path, {"model_type": "a"}, {})
+    assert read_json(path) == {"model_type": "a", "auto_map": places}
+    write_folder(tmp_path, {"model_type": "b"}, {})
+    assert read_json(path) == {"model_type": "b"}
+    path.write_text("damaged", encoding="utf-8")
+    write_folder(tmp_path, {"model_type": "a"}, {})
+    assert read_json(path) == {"model_type": "a"}

@@ -9,6 +9,7 @@ import pytest
 
 from minigrad.errors import InputError
 from minigrad.formats.json_files import add_line, check_lines, read_json, write_json
+from tests.full_disks import files_up_to, needs_limits
 
 
 def names(folder: Path) -> list[str]:
@@ -117,18 +118,10 @@ def test_a_line_is_added_below_the_last_one(tmp_path):
     assert (tmp_path / "file").read_bytes() == b"{}\n[]\n"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no limit on the size of files")
+@needs_limits
 @pytest.mark.parametrize("before", [b"", b"{}\n", b"{}"])
 def test_a_line_that_does_not_fit_on_the_disk_leaves_the_file_as_it_was(tmp_path, before):
-    import resource
-
-    path = tmp_path / "file"
-    path.write_bytes(before)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            add_line(path, "x" * 100)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert path.read_bytes() == before
+    (tmp_path / "file").write_bytes(before)
+    with files_up_to(50), pytest.raises(OSError, match="File too large"):
+        add_line(tmp_path / "file", "x" * 100)
+    assert (tmp_path / "file").read_bytes() == before

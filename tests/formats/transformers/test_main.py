@@ -41,6 +41,8 @@ def test_our_model_stays_as_it_is(run: Path, capsys: pytest.CaptureFixture[str])
     after = models.load(run)
     assert after.config == before.config
     assert np.array_equal(after(IDS).data, before(IDS).data)
+    after.save(run)
+    assert config_of(run) == entries | {"auto_map": CLASSES}
 
 
 def test_the_classes_that_config_json_names_are_in_the_files(run: Path) -> None:
