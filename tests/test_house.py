@@ -49,7 +49,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.ops": AUTOGRAD | {"minigrad.kernels"},
     "minigrad.nn": OPS | SYSTEM | {"minigrad.formats"},
     "minigrad.quantised": NN,
-    "minigrad.adapters": NN | {"minigrad.quantised"},
+    "minigrad.adapters": NN | {"minigrad.quantised", "minigrad.experts"},
     "minigrad.adaptive": NN,
     "minigrad.experts": NN | {"minigrad.pages"},
     "minigrad.optim": AUTOGRAD | {"minigrad.kernels", "minigrad.distributed"},

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.adapters.low_rank import adapt, adapted, linear_layers, sizes_of, stores_inputs_first
-from minigrad.adapters.token_rows import AdaptedEmbedding, tables_of
+from minigrad.adapters.token_rows import AdaptedEmbedding, FilledEmbedding, tables_of
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import write_files
 from minigrad.formats.json_files import read_json
@@ -29,11 +29,18 @@ from minigrad.formats.safetensors import read_tensors
 from minigrad.formats.typed import read_dataclass
 from minigrad.formats.weights import check_arrays
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.replacing import replace
 from minigrad.options import option, shown
+from minigrad.quantised import QuantisedEmbedding
 from minigrad.typing import Array
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX, _OURS, _THEIRS = "base_model.model.", ".adapter.lora_", ".lora_"
+_UNREAD = (
+    *("modules_to_save", "rank_pattern", "alpha_pattern"),
+    *("layer_replication", "alora_invocation_tokens", "use_qalora"),
+)
+_INITIALS = (True, False, None, "gaussian", "eva", "orthogonal")  # others change the weights of the base, too
 _OUR_ROWS, _THEIR_ROWS = ".token_adapter.delta", ".token_adapter.trainable_tokens_delta"
 
 
@@ -43,7 +50,7 @@ class AdapterConfig:
 
     base_model_name_or_path: str
     r: int = option(8, "rank", at_least=1)
-    lora_alpha: float = option(8.0, "the output is multiplied by lora_alpha / r", above=0)
+    lora_alpha: float = option(8.0, "the output is multiplied by lora_alpha / r", above=0, at_most=1e6)
     peft_type: str = "LORA"
     bias: str = "none"
     use_dora: bool = False
@@ -52,6 +59,10 @@ class AdapterConfig:
     trainable_token_indices: Any = None  # tokens by the name of their table, or those of the embedding alone
     rank_pattern: dict[str, Any] = field(default_factory=dict)
     alpha_pattern: dict[str, Any] = field(default_factory=dict)
+    init_lora_weights: Any = True
+    layer_replication: Any = None
+    alora_invocation_tokens: Any = None
+    use_qalora: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> AdapterConfig:
@@ -64,15 +75,20 @@ class AdapterConfig:
         for name, plain in (("peft_type", "LORA"), ("bias", "none"), ("use_dora", False)):
             if getattr(found, name) != plain:
                 raise InputError(f"{path} has {name} = {getattr(found, name)!r}; only {plain!r} is read here")
-        for name in ("modules_to_save", "rank_pattern", "alpha_pattern"):
-            if getattr(found, name):
-                raise InputError(f"{path} has {name}, which is not read here: every adapter must have one rank")
+        unread = {name: value for name in _UNREAD if (value := getattr(found, name))}
+        if found.init_lora_weights not in _INITIALS:
+            unread["init_lora_weights"] = found.init_lora_weights
+        for name, value in unread.items():
+            raise InputError(
+                f"{path} has {name} = {shown(value)}, which is not read here: adapters must have one rank and be added "
+                "to the base as it is; merge them in the program that wrote them, and take the folder of that model"
+            )
         return found
 
     def tokens(self, model: LanguageModel) -> dict[str, list[int]]:
         """Return the tokens whose rows are stored, by the full name of their table in a model.
 
-        Raises InputError if they are not tokens of the model.
+        Raises InputError if they are not tokens of the model, or if one is listed twice.
         """
         names, given = {_last(name): name for name in tables_of(model)}, self.trainable_token_indices or {}
         by_table = given if isinstance(given, dict) else {next(iter(names)): given}
@@ -83,8 +99,9 @@ class AdapterConfig:
                 name is None
                 or not isinstance(tokens, list)
                 or not all(type(each) is int and each in range(size) for each in tokens)
+                or len({*tokens}) < len(tokens)
             ):
-                known = f"the model has tokens from 0 to {size - 1}"
+                known = f"the model has tokens from 0 to {size - 1}, each to be listed once"
                 raise InputError(f"trainable_token_indices is {shown(given)}, and {known}")
             if name:  # a tied head has the rows of the embedding
                 found[name] = tokens
@@ -138,8 +155,10 @@ def save(
         model.save(path, weights)
         return
     tables = {name: table for name, table in tables_of(model).items() if isinstance(table, AdaptedEmbedding)}
+    filled = {name: table for name, table in tables_of(model).items() if isinstance(table, FilledEmbedding)}
     rank = next(len(layer.adapter.lora_A.weight) for layer in layers.values())
     tokens = {_last(name): table.token_adapter.tokens.tolist() for name, table in tables.items()}
+    tokens |= {_last(name): table.tokens for name, table in filled.items()}
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -156,12 +175,14 @@ def save(
     arrays = dict(weights or trained(model))
     for name, table in tables.items():  # PEFT stores the rows themselves, under the name of a difference
         arrays[name + _OUR_ROWS] = arrays[name + _OUR_ROWS] + table.weight.data[table.token_adapter.tokens]
+    arrays |= {name + _OUR_ROWS: table.rows for name, table in filled.items()}
     write_files(path / WEIGHTS, {_theirs(name, model): array for name, array in arrays.items()}, {CONFIG: config})
 
 
 def load_adapters(model: LanguageModel, folder: str | Path) -> None:
     """Give a model the adapters of a folder; its own matrices are frozen and stay as they are, but for rows of tokens.
 
+    A quantised table, into which the rows are rounded, also keeps them as they are, so that `save` can write them.
     Raises InputError if the folder is damaged, or if its adapters are of a model of another shape.
     """
     path = Path(folder)
@@ -171,10 +192,12 @@ def load_adapters(model: LanguageModel, folder: str | Path) -> None:
     _check(model, arrays, names, config, path)
     adapt(model, config.r, only=names)
     for name, tokens in config.tokens(model).items():
-        weight = tables_of(model)[name].weight
-        matrix = np.array(weight.data)
-        matrix[tokens] = arrays[name + _OUR_ROWS]
-        weight.data = matrix
+        table, rows = tables_of(model)[name], arrays[name + _OUR_ROWS]
+        matrix = np.array(table.weight.data)
+        matrix[tokens] = rows
+        table.weight.data = matrix
+        if isinstance(table, QuantisedEmbedding):
+            replace(model, {name: FilledEmbedding(table, tokens, rows)})
     of_b = config.lora_alpha / (math.sqrt(config.r) if config.use_rslora else config.r)
     for name, parameter in model.named_parameters():
         if name in arrays:

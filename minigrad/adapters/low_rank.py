@@ -10,6 +10,7 @@ The paper multiplies $B A$ by a constant $\alpha / r$. Here that is 1: the learn
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy as np
 from minigrad.adapters.token_rows import AdaptedEmbedding, tables_of
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
+from minigrad.experts import mixtures
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Conv1D, Linear
 from minigrad.nn.module import Module, check_sizes
@@ -97,7 +99,9 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
     """Freeze a model, and give its layers adapters of a rank, or only the layers whose names are in `only`.
 
     All linear layers get one but the head, which is often the embedding too: adapters of all layers learn more than
-    those of some at equal memory. In a skeleton they have only shapes; otherwise A is drawn and B is 0.
+    those of some at equal memory. The router of a mixture of experts gets one only if `only` names it: its matrix has a
+    row for each of a few experts, and would bound the rank of all others.
+    In a skeleton they have only shapes; otherwise A is drawn and B is 0.
     Raises InputError for a model that has adapters or no such layer, and for a rank that a matrix does not have.
 
     >>> from minigrad import nn
@@ -108,7 +112,12 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
     """
     if adapted(model):
         raise InputError("the model has adapters already; merge them first")
-    layers = {name: layer for name, layer in linear_layers(model).items() if only is None or name in only}
+    routers = {id(mixture.gate) for mixture in mixtures(model)}
+    layers = {
+        name: layer
+        for name, layer in linear_layers(model).items()
+        if (id(layer) not in routers if only is None else name in only)
+    }
     if not layers:
         raise InputError("the model has no linear layer that an adapter could be added to")
     most = min(min(layer.weight.shape) for layer in layers.values())
@@ -128,7 +137,7 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
 def adapt_tokens(model: LanguageModel, tokens: Sequence[int]) -> None:
     """Train the rows of some tokens, of a frozen embedding and of a frozen head (`minigrad.adapters.token_rows`).
 
-    Raises InputError for a token that the model lacks, and for a quantised model.
+    Raises InputError for a token that the model lacks or that is listed twice, and for a quantised model.
 
     >>> import models
     >>> model = models.build("vidya-v2", "nano", vocab_size=300).freeze()
@@ -140,6 +149,8 @@ def adapt_tokens(model: LanguageModel, tokens: Sequence[int]) -> None:
     unknown = [token for token in tokens if not 0 <= token < vocab_size]
     if unknown:
         raise InputError(f"the model has tokens from 0 to {vocab_size - 1}, and no token {unknown[0]}")
+    if twice := [token for token, count in Counter(tokens).items() if count > 1]:
+        raise InputError(f"token {twice[0]} is listed twice, and has one row: list each token once")
     if (stored := format_of(model)) is not None:
         raise InputError(f"rows of tokens cannot be trained in a matrix stored as {stored}; adapt the layers alone")
     with shapes_only():

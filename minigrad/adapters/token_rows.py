@@ -22,6 +22,7 @@ from minigrad.nn.layers import Embedding
 from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import Init, Parameter
 from minigrad.nn.replacing import Wrapper
+from minigrad.quantised import QuantisedEmbedding
 from minigrad.typing import Array
 
 
@@ -99,6 +100,17 @@ class AdaptedEmbedding(Wrapper, Embedding):
     def copied(self) -> int:
         """Return the number of elements of the second factor, which is a copy."""
         return len(self.weight) * (self.weight.shape[1] + len(self.token_adapter.tokens))
+
+
+class FilledEmbedding(QuantisedEmbedding):
+    """A quantised embedding, or a head, into whose matrix learned rows of a few tokens were rounded.
+
+    It keeps these `rows` (n, C) as they were read: the matrix does not hold them any more.
+    """
+
+    def __init__(self, table: QuantisedEmbedding, tokens: list[int], rows: Array) -> None:
+        super().__init__(table.weight)
+        self.tokens, self.rows = tokens, rows
 
 
 def tables_of(model: LanguageModel) -> dict[str, Embedding]:

@@ -144,6 +144,50 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert "peft_type = 'LOHA'; only 'LORA'" in refused(peft_type="LOHA")
     assert "has rank_pattern" in refused(rank_pattern={"q_proj": 4})
     assert "is damaged: r takes a whole number of at least 1, not 0" in refused(r=0)
+    assert "each to be listed once" in refused(trainable_token_indices={"embed_tokens": [1, 1]})
+    assert "lora_alpha takes a finite number above 0 and at most 1000000" in refused(lora_alpha=1e300)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "known"),
+    [
+        (
+            "init_lora_weights",
+            ["pissa", "pissa_niter_4", "olora", "corda", "loftq", []],
+            [True, False, None, "gaussian"],
+        ),
+        ("layer_replication", [[[0, 1]]], [None, []]),
+        ("alora_invocation_tokens", [[3]], [None]),
+        ("use_qalora", [True], [False]),
+        ("modules_to_save", [["lm_head"]], [None]),
+    ],
+)
+def test_adapters_that_would_change_the_base_in_another_way_are_refused(
+    name: str, values: list[Any], known: list[Any], tmp_path: Path
+) -> None:
+    taught("vidya-v2", tmp_path)
+    for value in values:
+        rewrite(tmp_path / "adapter", **{name: value})
+        with pytest.raises(
+            InputError, match=rf"has {name} = .*, which is not read here: .*; merge them in the program"
+        ):
+            models.load(tmp_path / "adapter")
+    for value in known:
+        rewrite(tmp_path / "adapter", **{name: value})
+        models.load(tmp_path / "adapter")
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_a_quantised_model_with_adapters_is_saved_with_its_rows_of_tokens(is_tied: bool, tmp_path: Path) -> None:
+    taught("vidya-v2", tmp_path, tied_head=is_tied)
+    model = models.load(tmp_path / "adapter", quantize="int8")
+    wanted, folder = logits(model), tmp_path / "again"
+    save(model, folder, base=tmp_path / "base")
+    before, after = (read_tensors(place / WEIGHTS) for place in (tmp_path / "adapter", folder))
+    assert before.keys() == after.keys()
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array)
+    np.testing.assert_array_equal(logits(models.load(folder, quantize="int8")), wanted)
 
 
 def test_adapters_of_adapters_are_added_to_both(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, Tensor, nn, no_grad
-from minigrad.adapters import LowRankLinear, adapt, adapted, merge
+from minigrad.adapters import LowRankLinear, adapt, adapt_tokens, adapted, merge
 from minigrad.optim import AdamW
 from minigrad.programs.decoder import Decoder
 from minigrad.quantised import quantise
@@ -112,6 +112,25 @@ def test_what_cannot_be_adapted_or_merged_is_refused() -> None:
     adapt(small, 2)
     with pytest.raises(InputError, match="are stored as int8: adapters cannot be added to them"):
         merge(small)
+
+
+@pytest.mark.parametrize("format", [None, "int8"])
+def test_the_router_of_experts_neither_has_an_adapter_nor_bounds_the_rank(format: str | None) -> None:
+    model, few = (build("vidya-v2", experts=4) for _ in range(2))
+    if format is not None:
+        quantise(model, format)
+    adapt(model, 8)
+    assert not [name for name in adapted(model) if name.endswith("mlp.gate")]
+    assert [name for name in adapted(model) if name.endswith("experts.3.gate_proj")]
+    adapt(few, 4, only=frozenset({"model.layers.0.mlp.gate"}))
+    assert [*adapted(few)] == ["model.layers.0.mlp.gate"]
+
+
+def test_the_tokens_whose_rows_are_trained_are_those_of_the_model_each_once() -> None:
+    model = build("vidya-v2")
+    for tokens_given, message in (([1, 4, 1], "token 1 is listed twice"), ([1, 13], "and no token 13")):
+        with pytest.raises(InputError, match=message):
+            adapt_tokens(model, tokens_given)
 
 
 def test_the_adapter_of_a_layer_in_two_places_is_merged_once() -> None:
