@@ -201,6 +201,20 @@ def _first_form(tokenizer: Tokenizer, names: dict[str, str]) -> ChatTemplate | N
     return ChatTemplate(tokenizer, _FORM.replace("BEGIN", begin).replace("END", end), names)
 
 
+def template_of(folder: Path) -> tuple[str | None, Path]:
+    """Return the chat template in a folder, or None, and the file that holds it; newer folders have one of its own.
+
+    Raises TokenizerError if a file cannot be read.
+    """
+    if (file := folder / TEMPLATE_FILE).is_file():
+        return read_file(file).decode("utf-8", "replace"), file
+    source = read_config(folder).get("chat_template")
+    if isinstance(source, list):  # of several templates, each with a name
+        named = [each for each in source if isinstance(each, dict) and each.get("name") == "default"]
+        source = named[-1].get("template") if named else None
+    return source if isinstance(source, str) else None, folder / CONFIG_FILE
+
+
 def load_chat(path: str | Path, tokenizer: Tokenizer, *, is_untaught: bool = False) -> ChatTemplate:
     """Return the form of conversations that the model in a folder was taught.
 
@@ -210,15 +224,8 @@ def load_chat(path: str | Path, tokenizer: Tokenizer, *, is_untaught: bool = Fal
     """
     folder = located(path)
     folder = folder.parent if folder.is_file() else folder  # of a tokenizer.json, as `load` takes it
-    config, file = read_config(folder), folder / CONFIG_FILE
-    source, names = config.get("chat_template"), named_tokens(config)
-    if isinstance(source, list):  # of several templates, each with a name
-        named = [each for each in source if isinstance(each, dict) and each.get("name") == "default"]
-        source = named[-1].get("template") if named else None
-    if (folder / TEMPLATE_FILE).is_file():
-        file = folder / TEMPLATE_FILE
-        source = read_file(file).decode("utf-8", "replace")
-    if isinstance(source, str) and source != CHAT_TEMPLATE:
+    (source, file), names = template_of(folder), named_tokens(read_config(folder))
+    if source not in (None, CHAT_TEMPLATE):
         return ChatTemplate(tokenizer, source, names, f"the chat template in {file}")
     if not (missing := _missing(tokenizer)):
         return ChatTemplate(tokenizer)

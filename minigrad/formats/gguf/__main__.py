@@ -20,6 +20,7 @@ from minigrad.system.files import check_new_file, reason, replacing
 from minigrad.system.terminal import prepare_output, say
 from minigrad.system.units import format_bytes
 from models.pretrained import find_runs
+from tokenizer.chat import template_of
 
 PROGRAM = "python -m minigrad.formats.gguf"
 
@@ -50,6 +51,9 @@ def export(config: GGUFConfig) -> Path:
         "general.quantization_version": 2,
         **read_vocabulary(folder, network.vocab_size),
     }
+    template, _ = template_of(folder)
+    if template:
+        metadata["tokenizer.chat_template"] = template
     tensors = {name: Stored(each, storage_for(name, each, config.type)) for name, each in network.arrays.items()}
     try:
         with replacing(path) as temporary, temporary.open("wb") as file:

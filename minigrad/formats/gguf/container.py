@@ -24,6 +24,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from minigrad.errors import InputError
+from minigrad.options import shown
 from minigrad.typing import Array
 
 BLOCK = 32  # elements of Q8_0; a row of an array is a whole number of blocks
@@ -134,7 +135,11 @@ def _padding(size: int) -> bytes:
 
 
 def _string(text: str) -> bytes:
-    encoded = text.encode()
+    """Return the length of a text and its UTF-8; raises InputError for a lone surrogate, which has none."""
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"the text {shown(text)} has a lone surrogate, which a GGUF file cannot hold") from None
     return struct.pack("<Q", len(encoded)) + encoded
 
 

@@ -112,6 +112,8 @@ def _llama(values: dict[str, Any]) -> Described:
     config = read_dataclass(_Llama, values, ignore_unknown=True)
     width, inner, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
     kv_heads, size = config.num_key_value_heads or heads, config.head_dim or width // heads
+    if size % 2 or not size:
+        raise InputError(f"head_dim must be even, because rotary positions rotate pairs; it is {size}")
     settings: dict[str, Value] = {
         "vocab_size": config.vocab_size,
         "block_count": config.num_hidden_layers,

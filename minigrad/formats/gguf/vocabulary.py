@@ -16,7 +16,6 @@ from minigrad.formats.gguf.container import Value
 from minigrad.formats.json_files import read_json
 from minigrad.formats.typed import read_dataclass
 from minigrad.options import shown
-from minigrad.system.files import read_bytes
 
 # llama.cpp's kinds of tokens: ordinary, special, found in every text, and without a text.
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
@@ -26,7 +25,6 @@ _REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 # From the pattern of a Split to llama.cpp's name of the program that splits in the same way.
 PATTERNS = {_WORDS + r"\p{N}{1,3}" + _REST: "dbrx", _WORDS + r"\p{N}" + _REST: "qwen2"}
 _WHOLE_WORDS = {"dbrx": "llama-bpe"}  # the same split, and a word that is a token becomes that token
-_LARGEST_TEMPLATE = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -69,11 +67,9 @@ def read_vocabulary(folder: Path, vocab_size: int) -> dict[str, Value]:
     document, config = read_json(path), read_json(config_file) if config_file.exists() else {}
     try:
         file = read_dataclass(_File, document, ignore_unknown=True)
-        metadata = {**_tokens(file, vocab_size), **_borders(file, config)}
+        return {**_tokens(file, vocab_size), **_borders(file, config)}
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    template = _chat_template(folder, config)
-    return metadata | ({"tokenizer.chat_template": template} if template else {})
 
 
 def _tokens(file: _File, vocab_size: int) -> dict[str, Value]:
@@ -201,14 +197,3 @@ def _around(processor: dict[str, Any] | None) -> tuple[list[str], list[str]]:
                 case _:
                     side = 1
     return sides
-
-
-def _chat_template(folder: Path, config: dict[str, Any]) -> str | None:
-    """Return the chat template, which newer folders have in a file of its own."""
-    path, template = folder / "chat_template.jinja", config.get("chat_template")
-    if path.exists():
-        try:
-            return read_bytes(path, at_most=_LARGEST_TEMPLATE).decode()
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path} is not UTF-8: {error}") from None
-    return template if isinstance(template, str) else None

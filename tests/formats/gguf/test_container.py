@@ -55,6 +55,12 @@ def test_every_value_comes_back_with_the_type_that_readers_expect(tmp_path):
     }
 
 
+def test_a_text_that_utf_8_lacks_is_refused(tmp_path):
+    for value in ("\ud800", ["a", "\ud800"]):
+        with pytest.raises(InputError, match="has a lone surrogate, which a GGUF file cannot hold"):
+            written(tmp_path, {"a.text": value}, {})
+
+
 def test_arrays_come_back_and_each_begins_at_a_multiple_of_32(tmp_path):
     draw = np.random.default_rng(0)
     arrays = {f"array {size}": draw.standard_normal(size).astype(np.float32) for size in ((5,), (3, 7), (2, 3, 4))}

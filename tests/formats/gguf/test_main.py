@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -61,6 +62,26 @@ def test_a_run_becomes_a_file(run, kind, code, capsys):
 def test_half_precision_is_the_default_and_out_names_the_file(run, tmp_path):
     assert main([str(run), "--out", str(tmp_path / "mine.gguf")]) == 0
     assert reader.read(tmp_path / "mine.gguf").metadata["general.file_type"] == 1
+
+
+@pytest.mark.parametrize("place", ["ours", "text", "list", "file", "none"])
+def test_the_chat_template_is_taken_from_each_place_that_has_one(run, place):
+    path = run / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    several = [{"name": "tools", "template": "x"}, {"name": "default", "template": "{{ messages }}"}]
+    config["chat_template"] = {"ours": config["chat_template"], "text": "{{ messages }}", "list": several}.get(place)
+    path.write_text(json.dumps(config), encoding="utf-8")
+    if place == "file":
+        (run / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
+    assert main([str(run)]) == 0
+    found = reader.read(run / "model-f16.gguf").metadata.get("tokenizer.chat_template")
+    assert found == {"ours": config["chat_template"], "none": None}.get(place, "{{ messages }}")
+
+
+def test_a_token_that_is_no_text_is_explained(run, capsys):
+    path = run / "tokenizer.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"Ā"', r'"\ud800"'), encoding="utf-8")
+    assert r"the text '\ud800' has a lone surrogate, which a GGUF file cannot hold" in refusal(capsys, run)
 
 
 def test_an_existing_file_is_not_overwritten(run, capsys):

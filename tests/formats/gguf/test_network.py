@@ -168,6 +168,8 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         ({"hidden_size": "x"}, "hidden_size takes a whole number"),
         ({"model_type": ["llama"]}, r"model_type \['llama'\]"),
         ({"num_key_value_heads": 2**40}, "num_key_value_heads takes a whole number"),
+        ({"head_dim": 5}, "head_dim must be even, because rotary positions rotate pairs; it is 5"),
+        ({"head_dim": None, "num_attention_heads": 13}, "head_dim must be even, .*; it is 0"),
     ],
 )
 def test_a_folder_that_does_not_fit_together_is_refused(saved, changes, message):

@@ -55,7 +55,6 @@ def test_documents_and_turns(folder):
     assert found["tokenizer.ggml.eot_token_id"] == ends["<|end|>"]
     assert found["tokenizer.ggml.add_bos_token"] is True
     assert found["tokenizer.ggml.add_eos_token"] is False
-    assert "<|assistant|>" in found["tokenizer.chat_template"]
 
 
 def test_the_tokens_around_documents_are_those_of_the_file(folder):
@@ -71,13 +70,12 @@ def test_added_tokens_are_found_in_every_text(folder):
     assert read_vocabulary(folder, SIZE)["tokenizer.ggml.token_type"][290] == USER_DEFINED
 
 
-def test_newer_files_write_merges_as_lists_and_the_template_beside(folder):
+def test_newer_files_write_merges_as_lists(folder):
     before = read_vocabulary(folder, SIZE)
     model = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]
     change(folder, "tokenizer.json", model=model | {"merges": [merge.split(" ") for merge in model["merges"]]})
-    change(folder, "tokenizer_config.json", chat_template=None, eos_token={"content": "<|endoftext|>"})
-    (folder / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
-    assert read_vocabulary(folder, SIZE) == before | {"tokenizer.chat_template": "{{ messages }}"}
+    change(folder, "tokenizer_config.json", eos_token={"content": "<|endoftext|>"})
+    assert read_vocabulary(folder, SIZE) == before
 
 
 @pytest.mark.parametrize(
