@@ -90,7 +90,7 @@ def store(name: str, run: Path) -> Path:
     recipe, folder, model = RECIPES[name], FOLDER / name, models.load(run)
     if recipe.format == "float16":
         weights = {name: array.astype(np.float16) for name, array in model.state_dict().items()}
-        write_folder(folder, model.config.published() | {"torch_dtype": "float16"}, weights)
+        write_folder(folder, model.config.published() | {"torch_dtype": "float16"}, weights, model.end_ids)
     else:
         quantise(model, recipe.format)
         model.save(folder)

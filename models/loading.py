@@ -14,7 +14,7 @@ from minigrad.adapters import adapt, adapt_tokens, merge
 from minigrad.adapters.files import base_of, is_adapter, load_adapters
 from minigrad.adapters.files import model_below as model_below
 from minigrad.errors import InputError
-from minigrad.formats.huggingface import require_floats
+from minigrad.formats.huggingface import read_end_ids, require_floats
 from minigrad.formats.json_files import read_json
 from minigrad.formats.weights import HEAD, check_arrays, read_each_weight, read_shapes, without_copy_of_tied
 from minigrad.nn.config import ModelConfig
@@ -110,6 +110,7 @@ def load(
         for weight, array in weights:
             parameters[weight].data = array
             del array  # before the next one is read
+    model.end_ids = read_end_ids(folder)
     hardware.give_back_memory()
     return model
 

@@ -35,6 +35,12 @@ class ChatForm(Protocol):
         """Write the form into the folder of a model, unless it is already there."""
 
 
+def end_of_answers(form: ChatForm) -> int:
+    """Return the id of the token that ends an answer; raises ValueError if the form cannot write a conversation."""
+    tokens, is_answer = form.render([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}])
+    return next(token for token, is_learned in zip(reversed(tokens), reversed(is_answer), strict=True) if is_learned)
+
+
 class Answer(NamedTuple):
     """The place of an answer in the tokens of its conversation, with its end token: `begin` to `end`, exclusive."""
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from minigrad.data.tokens.source import Source
 from minigrad.evaluate import losses
 from minigrad.evaluate.answers import Answered, Judge, Question, ask, share_exact
-from minigrad.finetuning.encoding import ChatForm
+from minigrad.finetuning.encoding import ChatForm, end_of_answers
 from minigrad.nn.language_model import LanguageModel
 from minigrad.pages.page import escape
 from minigrad.system.terminal import say
@@ -82,8 +82,13 @@ class Teaching(Guest):
         self.lessons = lessons
 
     def begin(self, run: Run) -> None:
-        """Begin the lessons; before the first step, note in minigrad.json how well the model does."""
+        """Begin the lessons; before the first step, note in minigrad.json how well the model does.
+
+        From then on, the model is saved with the token that ends its answers.
+        """
         record = run.folder.record
+        if self.lessons.form is not None:
+            run.model.end_ids = (end_of_answers(self.lessons.form),)
         self.lessons.begin(run.model)
         if not run.step and not record.before:
             record.before = self.lessons.measure(_student(run))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -82,19 +82,36 @@ def rotary_scaling(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def write_folder(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Array]) -> None:
+GENERATION = "generation_config.json"  # the file that says with which tokens other programs begin and end a text
+
+
+def read_end_ids(folder: Path) -> tuple[int, ...]:
+    """Return the ids with which a text ends, if the generation_config.json in a folder lists several; else none."""
+    with suppress(InputError):  # many folders have no such file
+        ids = read_json(folder / GENERATION).get("eos_token_id")
+        if isinstance(ids, list) and all(type(each) is int for each in ids):
+            return tuple(ids)
+    return ()
+
+
+def write_folder(
+    folder: Path, config: Mapping[str, Any], weights: Mapping[str, Array], end_ids: Iterable[int] = ()
+) -> None:
     """Write config.json, generation_config.json and model.safetensors; errors: as `write_files`.
 
+    A text also ends with a token of `end_ids`: generation_config.json then has a list of ids, which transformers reads.
     The auto_map of a config.json that is replaced stays, if it is of the same model_type: the classes that it names are
     in other files of the folder (`minigrad.formats.transformers`).
     """
     ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
+    if others := [each for each in end_ids if each != ids.get("eos_token_id")]:
+        ids["eos_token_id"] = [ids["eos_token_id"], *others]
     described = dict(config)
     with suppress(InputError):  # there is none yet, or it is damaged
         before = read_json(folder / "config.json")
         if "auto_map" in before and before.get("model_type") == config.get("model_type"):
             described["auto_map"] = before["auto_map"]
-    write_files(folder / "model.safetensors", weights, {"config.json": described, "generation_config.json": ids})
+    write_files(folder / "model.safetensors", weights, {"config.json": described, GENERATION: ids})
 
 
 def write_files(path: Path, weights: Mapping[str, Array], documents: Mapping[str, Mapping[str, Any]]) -> None:

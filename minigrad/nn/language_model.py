@@ -41,6 +41,7 @@ class LanguageModel(Module):
     can_generate = True  # whether a text can be continued: no layer needs the whole of it at once
     shifts_keys = False  # whether half of each key is that of the token before, see `ops.key_shift`
     cache_format = "float32"  # of keys and values in new caches, one of `minigrad.kernels.decoding.kept.FORMATS`
+    end_ids: tuple[int, ...] = ()  # tokens that end a text beside the end_of_text_id of the config
     added_loss = 0.0  # the part of the last loss that modules added (see `minigrad.nn.loss_pass`)
 
     def embedding(self) -> Embedding:
@@ -171,7 +172,7 @@ class LanguageModel(Module):
         fails, InputError if a module cannot be saved in this format (see `Module.config_entries`).
         """
         config = self.config.published() | {"torch_dtype": str(self.head().dtype)} | entries_of(self)
-        write_folder(Path(folder), config, arrays_of(self) if weights is None else weights)
+        write_folder(Path(folder), config, arrays_of(self) if weights is None else weights, self.end_ids)
 
     def _rows(self, ids: Tensor, layout: Layout, cache: Cache | None) -> Tensor:
         if cache is None:

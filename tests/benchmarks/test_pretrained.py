@@ -16,6 +16,7 @@ import tokenizer
 from minigrad import InputError
 from minigrad.evaluate import __main__ as evaluation
 from minigrad.formats.gguf import __main__ as gguf
+from minigrad.formats.json_files import read_json
 from minigrad.formats.safetensors import read_tensors, save_tensors
 from minigrad.kernels.gemm import backend as products
 from minigrad.serving.settings import ServeConfig
@@ -110,6 +111,14 @@ def test_every_program_takes_a_name(
     assert train_main(words.split()) == 0
     products.use()  # the plan chose what this processor multiplies
     assert "vidya-v2 nano: 984,288 parameters" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_other_programs_end_a_text_where_a_taught_model_does(name: str) -> None:
+    ends = read_json(FOLDER / name / "generation_config.json")["eos_token_id"]
+    specials = tokenizer.load(name).specials
+    answers = [specials["<|end|>"]] if "--objective" in RECIPES[name].flags else []
+    assert ends == ([specials["<|endoftext|>"], *answers] if answers else specials["<|endoftext|>"])
 
 
 def test_a_model_and_its_tokenizer_are_loaded_by_name() -> None:

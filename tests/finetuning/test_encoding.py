@@ -10,11 +10,15 @@ import pytest
 
 from minigrad import InputError
 from minigrad.finetuning.conversations import Conversation, Message
-from minigrad.finetuning.encoding import EncodedConversation, encode_conversation, reworded
+from minigrad.finetuning.encoding import EncodedConversation, encode_conversation, end_of_answers, reworded
 from tests.finetuning.conftest import TOK
 from tokenizer.chat import ChatTemplate, mark_answers
 
 END = TOK.specials["<|end|>"]
+CHATML = (  # with other tokens in the places of its own
+    "{% for m in messages %}<|user|>{{ m.role }}\n{{ m.content }}<|system|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|user|>assistant\n{% endif %}"
+)
 Make = Callable[..., EncodedConversation]
 
 
@@ -31,6 +35,11 @@ def learned(lesson: EncodedConversation) -> list[str]:
 
 def test_the_answers_are_learned_with_the_token_that_ends_them(lesson: Make) -> None:
     assert learned(lesson("How?", "So.", "Why?", "Because.")) == [f"So.[{END}]", f"Because.[{END}]"]
+
+
+@pytest.mark.parametrize(("template", "name"), [(None, "<|end|>"), (CHATML, "<|system|>")])
+def test_an_answer_ends_with_the_token_of_its_form(template: str | None, name: str) -> None:
+    assert end_of_answers(ChatTemplate(TOK, template)) == TOK.specials[name]
 
 
 def test_the_prompt_of_an_answer_is_what_a_chat_would_give(lesson: Make) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigrad.errors import InputError, RunError
-from minigrad.formats.huggingface import config_path, read_fields, require_variant, write_folder
+from minigrad.formats.huggingface import config_path, read_end_ids, read_fields, require_variant, write_folder
 from minigrad.formats.json_files import read_json, write_json
 from models.gpt2 import GPT2Config
 from tests.full_disks import files_up_to, needs_limits
@@ -68,6 +68,20 @@ def test_a_full_disk_leaves_no_new_config_beside_old_weights(tmp_path):
     with files_up_to(5_000), pytest.raises(RunError, match=r"cannot write .*model\.safetensors .*: File too large"):
         write_folder(tmp_path, {"model_type": "b", "eos_token_id": 2}, {"w": np.ones(1_000)})
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(("end_ids", "written"), [((), 1), ((1,), 1), ((1, 4), [1, 4]), ((4,), [1, 4])])
+def test_ids_that_end_a_text_are_one_number_or_a_list(end_ids, written, tmp_path):
+    write_folder(tmp_path, {"eos_token_id": 1}, {}, end_ids)
+    assert read_json(tmp_path / "generation_config.json") == {"eos_token_id": written}
+    assert read_end_ids(tmp_path) == (tuple(written) if isinstance(written, list) else ())
+
+
+@pytest.mark.parametrize("content", ["damaged", "{}", '{"eos_token_id": ["a"]}', '{"eos_token_id": [true]}', None])
+def test_a_folder_that_names_no_ids_has_none(content, tmp_path):
+    if content is not None:
+        (tmp_path / "generation_config.json").write_text(content, encoding="utf-8")
+    assert read_end_ids(tmp_path) == ()
 
 
 def test_the_auto_map_of_a_config_stays_while_it_is_of_the_same_type(tmp_path):

@@ -17,6 +17,7 @@ import models
 import tokenizer
 from minigrad import InputError
 from minigrad.evaluate import __main__ as evaluate
+from minigrad.formats.json_files import read_json
 from minigrad.training.folder import metrics
 from minigrad.training.settings import TrainConfig
 from tests.killed_runs import killed_at
@@ -79,6 +80,13 @@ def test_a_taught_model_answers_in_a_chat(
     monkeypatch.setattr(sys, "stdin", None)
     assert generate.main([str(taught), "--chat", "--temperature", "0", "--prompt", "not?"]) == 0
     assert capsys.readouterr().out.startswith("ton.")
+
+
+def test_other_programs_end_a_text_where_an_answer_ends(taught: Path, tmp_path: Path) -> None:
+    ends = [tokenizer.load(taught).specials[name] for name in ("<|endoftext|>", "<|end|>")]
+    models.load(taught).save(tmp_path)
+    for folder in (taught, tmp_path):
+        assert read_json(folder / "generation_config.json")["eos_token_id"] == ends
 
 
 def test_a_killed_course_continues_bit_for_bit_and_its_command_repeats_it(
