@@ -112,7 +112,8 @@ def quantise(model: Module, format: str) -> None:
     for name, module in model.named_modules():
         if isinstance(module, LAYERS):
             if (number := id(module.weight)) not in shared:
-                shared[number] = QuantisedParameter(module.weight, format, transposed=isinstance(module, Conv1D))
+                is_conv = isinstance(module, Conv1D)
+                shared[number] = QuantisedParameter(module.weight, format, is_conv, f"{name}.weight")
             weight = shared[number]
             if isinstance(module, Embedding):
                 quantised[name] = QuantisedEmbedding(weight)

@@ -23,7 +23,7 @@ from minigrad.autograd.op import op
 from minigrad.autograd.profile import FLOPS
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import GraphError, InputError
-from minigrad.kernels.decoding.lines import Packed, pack, widen
+from minigrad.kernels.decoding.lines import LARGEST, Packed, pack, widen
 from minigrad.kernels.decoding.products import multiply_few
 from minigrad.kernels.gemm.backend import are_rows_apart, product, product_into
 from minigrad.nn.parameter import Parameter
@@ -41,17 +41,18 @@ _WIDENED = 1 << 22  # elements of a matrix that are widened at a time: 16 MB
 class QuantisedParameter(Parameter):
     """A frozen matrix in a small format. Reading its `data` makes a float32 array, and setting it rounds the values.
 
-    A matrix stored (in, out) is `transposed`: its lines are its columns, so that each line belongs to one output.
+    A matrix stored (in, out) is `transposed`: its lines are its columns, so that each line belongs to one output. Its
+    `name` is for errors.
     """
 
-    __slots__ = ("packed", "transposed")
+    __slots__ = ("name", "packed", "transposed")
 
     is_placed = False
     packed: Packed
 
-    def __init__(self, parameter: Parameter, format: str, transposed: bool = False) -> None:
+    def __init__(self, parameter: Parameter, format: str, transposed: bool = False, name: str = "the matrix") -> None:
         Tensor.__init__(self, np.broadcast_to(np.float32(0), parameter.shape))  # a shape that takes no memory
-        self.init, self.transposed = parameter.init, transposed
+        self.init, self.transposed, self.name = parameter.init, transposed, name
         rows, columns = parameter.shape
         self.packed = Packed.empty(format, (columns, rows) if transposed else (rows, columns))
         if parameter.has_memory:
@@ -68,7 +69,14 @@ class QuantisedParameter(Parameter):
         array = np.asarray(value)
         if array.shape != self.shape:
             raise InputError(f"values of shape {array.shape} cannot replace a matrix of shape {self.shape}")
-        self.packed = pack(array.T if self.transposed else array, self.packed.format)
+        try:
+            self.packed = pack(array.T if self.transposed else array, self.packed.format)
+        except InputError:
+            format = self.packed.format
+            raise InputError(
+                f"{self.name} has weights that are not finite, or above {LARGEST[format]:g}, which do not fit "
+                f"{format}: bfloat16 holds larger ones; weights that are not finite are damaged"
+            ) from None
         self.version.count += 1
 
     def stored(self) -> dict[str, Array]:

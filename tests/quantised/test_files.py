@@ -61,6 +61,17 @@ def test_a_stored_copy_of_the_tied_head_must_equal_it(format: str, tmp_path: Pat
         models.load(tmp_path)
 
 
+def test_weights_that_a_format_cannot_hold_are_named(tmp_path: Path) -> None:
+    model, name = build("gpt2"), "h.1.attn.c_attn.weight"
+    dict(model.named_parameters())[name].data[3, 1] = 7e4
+    model.save(tmp_path)
+    message = rf"^{re.escape(name)} has weights that are not finite, or above 65504, which do not fit float16: bfloat16"
+    with pytest.raises(InputError, match=message):
+        models.load(tmp_path, quantize="float16")
+    with pytest.raises(InputError, match=message):
+        quantise(model, "float16")
+
+
 def test_a_quantised_folder_is_smaller(tmp_path: Path) -> None:
     sizes = {}
     for format in (None, *CODES):
