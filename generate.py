@@ -9,7 +9,8 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 
 import itertools
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,10 +38,11 @@ if TYPE_CHECKING:  # the command line is read before NumPy and the rest are impo
     from tokenizer import Tokenizer
 
 
-def generate(config: GenerateConfig) -> Iterator[str]:
+def generate(config: GenerateConfig) -> Generator[str]:
     """Yield the texts in parts, each with its prompt first; a rule separates two texts.
 
-    Raises InputError if the folder cannot be used, or if the page of --explain cannot be written.
+    The page of --explain is written at the end, also if this is closed earlier. Raises InputError if the folder cannot
+    be used, or if the page cannot be written.
     """
     if config.explain is not None:
         check_new_file(Path(config.explain))
@@ -53,19 +55,21 @@ def generate(config: GenerateConfig) -> Iterator[str]:
         if len(prompt) > limit:
             which = f"prompt {number}" if len(prompts) > 1 else "the prompt"
             notice(f"{which} has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")
-    beginnings = [beginning for beginning in config.prompt for _ in range(config.samples)]
     drawn: list[Token] = []
     tokens = watched(loaded.stream(prompts, config), config, loaded.tokenizer, drawn)
-    yield beginnings[0]
-    for number, text, ended in console.in_turn(tokens, config.samples):
-        yield text
-        if ended:
-            yield "\n\n---\n\n" + beginnings[number + 1] if number + 1 < len(beginnings) else "\n"
-    if config.explain is not None:
-        write_explanation(loaded, prompts[0], drawn, config)
+    try:
+        yield config.prompt[0]
+        for number, text, ended in console.in_turn(tokens, config.samples):
+            yield text
+            if ended:
+                following = (number + 1) // config.samples  # the number of the next text's prompt
+                yield "\n\n---\n\n" + config.prompt[following] if following < len(prompts) else "\n"
+    finally:  # also after Ctrl-C, or when the reader closed the pipe: the page shows what was drawn until then
+        if config.explain is not None:
+            write_explanation(loaded, prompts[0], drawn, config)
 
 
-def chat(config: GenerateConfig) -> Iterator[str]:
+def chat(config: GenerateConfig) -> Generator[str]:
     """Yield the model's answers to the messages of standard input, in parts; prompts are the first messages.
 
     Raises InputError if the folder holds no chat model.
@@ -87,7 +91,7 @@ def chat(config: GenerateConfig) -> Iterator[str]:
     yield from conversation.run(itertools.chain(config.prompt, console.read_messages()))
 
 
-def teach(config: GenerateConfig) -> Iterator[str]:
+def teach(config: GenerateConfig) -> Generator[str]:
     """Yield several answers to each question of standard input; the chosen one goes to the journal.
 
     Raises InputError if the folder holds no chat model, or the journal cannot be written.
@@ -211,12 +215,17 @@ def compile_kernels(model: LanguageModel) -> None:
 
 
 def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer, drawn: list[Token]) -> Iterator[Token]:
-    """Yield the tokens and add them to `drawn`; then print their speed, and the table of --alternatives."""
+    """Yield the tokens and add them to `drawn`; then print their speed, and the table of --alternatives.
+
+    If no token had text, say so: an empty text looks like a fault of the program.
+    """
     speed = console.Speed()
     for token in tokens:
         speed.note(token)
         drawn.append(token)
         yield token
+    if not any(token.text for token in drawn):
+        notice("nothing was written: the text ended at once, with a special token or a --stop string")
     if drawn and config.alternatives is not None:
         notice("each token with its log-probability, then the most likely ones in its place")
         say(console.alternatives(drawn, tok), sys.stderr)
@@ -235,7 +244,7 @@ def write_explanation(loaded: Loaded, prompt: list[int], drawn: list[Token], con
     notice(f"{config.explain} shows how this text came about; open it in a browser")
 
 
-def write_page(config: GenerateConfig) -> Iterator[str]:
+def write_page(config: GenerateConfig) -> Generator[str]:
     """Write the page of --page, with the model inside; yield nothing, because standard output holds texts alone.
 
     Raises InputError if the folder cannot be used, the page cannot be written, or the model does not fit in a page.
@@ -306,7 +315,7 @@ def notice(text: str) -> None:
     say(f"[{text}]", sys.stderr)
 
 
-def write(config: GenerateConfig, explicit: Collection[str] = ()) -> Iterator[str]:
+def write(config: GenerateConfig, explicit: Collection[str] = ()) -> Generator[str]:
     """Yield what the program prints: texts, or the answers of --chat and --teach.
 
     `explicit` names the settings that were given. If none of them says how to draw, a model that was taught to answer
@@ -337,16 +346,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     config, explicit = parser.parse(arguments)
 
     def work() -> None:
-        try:
-            for text in write(config, explicit):
-                say(text, end="")
-        except KeyboardInterrupt:
-            say()
-            raise
-        except BrokenPipeError:  # the reader closed the pipe, as in `generate.py ... | head`
-            close_output()
+        with closing(write(config, explicit)) as texts:
+            try:
+                for text in texts:
+                    say(text, end="")
+            except KeyboardInterrupt:
+                say()
+                raise
+            except BrokenPipeError:  # the reader closed the pipe, as in `generate.py ... | head`
+                close_output()
 
-    less_memory = "take a smaller model or fewer --tokens"
+    less_memory = "take a smaller model, or fewer --tokens or --samples"
     return exit_code("generate.py", work, interrupted="interrupted", less_memory=less_memory)
 
 

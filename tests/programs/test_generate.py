@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ import pytest
 import generate as program
 import models
 import tokenizer
+from minigrad.generation.settings import GenerateConfig
 from minigrad.nn.module import Module
 from models import loading
 from tests.small_runs import quick_runs, run, write_text
@@ -80,6 +84,17 @@ def test_generation_stops_before_the_stop_string(write):
     free = write("--tokens", 60).removesuffix("\n")
     stop = free[20:23]
     assert write("--tokens", 60, "--stop", stop).removesuffix("\n") == free[: free.index(stop)]
+
+
+def test_an_empty_text_is_reported(folder, capsys):
+    free = ("--temperature", "0", "--tokens", "3")
+    program.main([str(folder), *free])
+    written = capsys.readouterr()
+    assert "nothing was written" not in written.err
+    program.main([str(folder), *free, "--stop", written.out[0]])
+    said = capsys.readouterr()
+    assert said.out == "\n"
+    assert "[nothing was written: the text ended at once, with a special token or a --stop string]" in said.err
 
 
 def test_of_several_stop_strings_the_first_in_the_text_ends_it(write):
@@ -263,6 +278,17 @@ def test_a_closed_pipe_is_no_error(folder):
     process.stderr.close()
 
 
+def test_a_great_number_of_samples_takes_memory_only_as_they_are_written(folder):
+    many = GenerateConfig(run=str(folder), prompt=("to be",), samples=10**8, tokens=1)
+    tracemalloc.start()
+    with closing(program.generate(many)) as texts:
+        first = "".join(itertools.islice(texts, 6))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert first.count("to be") == 3
+    assert peak < 4 * 10**8  # bytes; a list of that length has twice as many
+
+
 def test_help_needs_neither_numpy_nor_numba():
     script = (
         "import sys\nfrom generate import main\n"
@@ -275,7 +301,7 @@ def test_help_needs_neither_numpy_nor_numba():
 
 
 def test_control_characters_do_not_reach_the_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(program, "generate", lambda config: iter(["\x1b[31mred", " bell\x07", "\n"]))
+    monkeypatch.setattr(program, "generate", lambda config: (part for part in ("\x1b[31mred", " bell\x07", "\n")))
     program.main(["runs/run"])
     assert capsys.readouterr().out == "\ufffd[31mred bell\ufffd\n"
 
@@ -293,7 +319,7 @@ def test_full_memory_is_a_fault_with_a_way_out(capsys, monkeypatch, folder):
 
     monkeypatch.setattr(program, "generate", fill)
     assert program.main([str(folder)]) == 1
-    assert "memory is full; take a smaller model or fewer --tokens" in capsys.readouterr().err
+    assert "memory is full; take a smaller model, or fewer --tokens or --samples" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import generate as program
 import models
 import tokenizer
+from minigrad.generation import console
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +67,43 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_model_is_loaded(fol
     assert "leave out --chat" in refusal(capsys, folder, "--explain", tmp_path / "a.html", "--chat", "--prompt", "a")
     monkeypatch.setattr("os.access", lambda path, mode: False)
     assert "may not be written to" in refusal(capsys, folder, "--explain", tmp_path / "a.html")
+
+
+def stopped_after(tokens: int, error: type[BaseException]) -> Callable[..., Iterator[tuple[int, str, bool]]]:
+    """Return a twin of `console.in_turn` that stops after some parts of the text."""
+    whole = console.in_turn
+
+    def in_turn(*arguments: Any) -> Iterator[tuple[int, str, bool]]:
+        yield from itertools.islice(whole(*arguments), tokens)
+        raise error
+
+    return in_turn
+
+
+def test_ctrl_c_ends_the_text_and_the_page_shows_what_was_drawn(folder, capsys, tmp_path, monkeypatch):
+    page = tmp_path / "page.html"
+    with monkeypatch.context() as patch:
+        patch.setattr(program.console, "in_turn", stopped_after(4, KeyboardInterrupt))
+        assert program.main([str(folder), "--tokens", "9", "--explain", str(page)]) == 130
+    assert capsys.readouterr().err.endswith("interrupted\n")
+    assert "; the model wrote 4." in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("parts", [0, 4])
+def test_a_closed_pipe_ends_the_text_and_the_page_shows_what_was_drawn(folder, tmp_path, monkeypatch, parts):
+    page, printed = tmp_path / "page.html", list[str]()
+
+    def say(text: str = "", *_: object, **__: object) -> None:
+        printed.append(text)
+        if len(printed) > parts:
+            raise BrokenPipeError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(program, "say", say)
+        patch.setattr(program, "notice", lambda text: None)
+        patch.setattr(program, "close_output", lambda: None)
+        assert program.main([str(folder), "--prompt", "to be", "--tokens", "9", "--explain", str(page)]) == 0
+    assert f"; the model wrote {parts}." in page.read_text(encoding="utf-8")
 
 
 def test_a_disk_that_fills_up_is_a_fault_and_the_text_was_printed(folder, capsys, tmp_path, monkeypatch):
