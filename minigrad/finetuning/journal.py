@@ -14,6 +14,7 @@ from pathlib import Path
 
 from minigrad.errors import RunError
 from minigrad.formats.json_files import add_line, check_lines
+from minigrad.generation.commands import messages
 from minigrad.system.files import reason
 from minigrad.system.units import plural
 
@@ -50,11 +51,9 @@ class TeachingSession:
     tell: Callable[[str], None]  # prints a remark
 
     def run(self, inputs: Iterable[str]) -> Iterator[str]:
-        """Yield the text to show; the inputs are a question and a choice in turn, until /exit."""
-        lines, turn, kept = iter(inputs), 0, 0
+        """Yield the text to show; the inputs are a question and a choice in turn, until a command ends them."""
+        lines, turn, kept = messages(inputs, HELP, self.tell, {}), 0, 0
         for question in lines:
-            if question.strip() == "/exit":
-                break
             if not question.strip():
                 continue
             if not self.fits(question, ""):
@@ -63,10 +62,7 @@ class TeachingSession:
             offered = list(dict.fromkeys(text for text in map(str.strip, self.offer(question, turn)) if text))
             yield "".join(f"  {number}  {text}\n" for number, text in enumerate(offered, start=1))
             turn += 1
-            answer = self._chosen(question, lines, offered)
-            if answer == "/exit":
-                break
-            if answer:
+            if answer := self._chosen(question, lines, offered):
                 self.journal.add(question.strip(), answer, offered)
                 kept += 1
         self.tell(f"{plural(kept, 'answer')} {'was' if kept == 1 else 'were'} added to {self.journal.path}")
@@ -82,7 +78,7 @@ class TeachingSession:
                 continue
             typed = text[1:] if is_number else text
             answer = typed if number is None else offered[number - 1]
-            if answer in ("", "/exit") or self.fits(question, answer):
+            if not answer or self.fits(question, answer):
                 return answer
             self.tell("question and answer are longer than the context of the model: give a shorter answer")
         return ""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from minigrad.errors import InputError
 from minigrad.formats.json_files import add_line, check_lines
+from minigrad.generation.commands import messages
 from minigrad.generation.continuation import Token
 from minigrad.system.signals import stop_requests
 
@@ -73,16 +74,9 @@ class Chat:
         return len(saved)
 
     def run(self, inputs: Iterable[str]) -> Iterator[str]:
-        """Yield the text of the answers in parts, and obey commands, until /exit."""
-        for text in inputs:
-            if not text.strip():
-                continue
-            if text.startswith("/"):
-                command, _, rest = text.strip().partition(" ")
-                if command in ("/exit", "/quit", "/bye"):
-                    return
-                self._obey(command, rest.strip())
-            else:
+        """Yield the text of the answers in parts, and obey commands, until one ends the conversation."""
+        for text in messages(inputs, HELP, self.tell, {"/reset": self._reset, "/save": self._save_in}):
+            if text.strip():
                 yield from self._reply(text)
 
     def _reply(self, text: str) -> Iterator[str]:
@@ -107,21 +101,16 @@ class Chat:
         self.add("assistant", "".join(parts))
         self.turn += 1
 
-    def _obey(self, command: str, rest: str) -> None:
-        """Obey a command, or list the commands."""
-        if command == "/reset":
-            self.messages.clear()
-            self._left_out = 0
-            self.tell("the conversation begins anew")
-        elif command == "/save":
-            path = Path(rest or DEFAULT_FILE)
-            try:
-                self.tell(f"saved {self.save(path)} messages as a line of {path}")
-            except InputError as error:
-                self.tell(str(error))
-            except (OSError, ValueError) as error:  # an impossible name is a ValueError
-                self.tell(f"cannot write {path}: {getattr(error, 'strerror', None) or error}")
-        elif command == "/help":
-            self.tell(HELP)
-        else:
-            self.tell(f"unknown command {command}; {HELP}. A message that begins with / needs a space before it")
+    def _reset(self, _: str) -> None:
+        self.messages.clear()
+        self._left_out = 0
+        self.tell("the conversation begins anew")
+
+    def _save_in(self, name: str) -> None:
+        path = Path(name or DEFAULT_FILE)
+        try:
+            self.tell(f"saved {self.save(path)} messages as a line of {path}")
+        except InputError as error:
+            self.tell(str(error))
+        except (OSError, ValueError) as error:  # an impossible name is a ValueError
+            self.tell(f"cannot write {path}: {getattr(error, 'strerror', None) or error}")

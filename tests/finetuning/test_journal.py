@@ -9,7 +9,7 @@ import pytest
 
 from minigrad import InputError, RunError
 from minigrad.finetuning.conversations import conversations_in
-from minigrad.finetuning.journal import Journal, TeachingSession
+from minigrad.finetuning.journal import HELP, Journal, TeachingSession
 
 
 def taught(path: Path, *inputs: str, offered: tuple[str, ...] = ("yes", "no", " yes ", "")) -> tuple[str, list[str]]:
@@ -49,7 +49,16 @@ def test_what_is_longer_than_the_context_is_asked_for_again(tmp_path: Path) -> N
     ]
 
 
-@pytest.mark.parametrize("inputs", [("a?",), ("a?", "/exit"), ("/exit",), ()])
+def test_commands_are_neither_questions_nor_answers(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    shown, told = taught(path, "/help", "a?", "/help", "/two", "2", "b?", " /tmp", "c?", "/quit", "d?", "1")
+    assert shown.count("  1  yes\n") == 3
+    assert kept(path) == [["a?", "no"], ["b?", "/tmp"]]
+    assert told[:2] == [HELP, HELP]
+    assert told[2] == f"unknown command /two; {HELP}. A message that begins with / needs a space before it"
+
+
+@pytest.mark.parametrize("inputs", [("a?",), ("a?", "/exit"), ("/exit",), ("/quit",), ("a?", "/bye"), ()])
 def test_without_a_choice_nothing_is_kept(tmp_path: Path, inputs: tuple[str, ...]) -> None:
     path = tmp_path / "journal.jsonl"
     assert taught(path, *inputs)[1] == [f"0 answers were added to {path}"]

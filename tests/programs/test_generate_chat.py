@@ -126,7 +126,9 @@ def test_a_taught_model_takes_the_most_likely_tokens_unless_a_flag_says_how_to_d
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temperatures: list[float] = []
-    monkeypatch.setattr(program, "chat", lambda config: temperatures.append(config.temperature) or iter(()))
+    monkeypatch.setattr(
+        program, "chat", lambda config: temperatures.append(config.temperature) or (text for text in ())
+    )
 
     def talk(*words: str) -> float:
         assert program.main([str(folder), "--chat", *words]) == 0
