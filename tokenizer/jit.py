@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.core.caching import FunctionCache
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -51,6 +52,15 @@ def _code_folder() -> Path | None:
 FOLDER = _code_folder()  # None where nothing can be written, and each start compiles the kernels again
 
 
+class CodeCache(FunctionCache):
+    """Numba's cache of compiled code, but that a full disk only costs time: the next start compiles again."""
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write the code of a kernel for some types of arguments, if that is possible."""
+        with suppress(OSError):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+
 def kernel(function: Function) -> Function:
     """Compile a loop, which then releases Python's lock, divides as NumPy does, and is kept on disk.
 
@@ -63,7 +73,9 @@ def kernel(function: Function) -> Function:
     # Nothing calls a kernel from C.
     options: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
     try:
-        compiled: Function = numba.njit(function, cache=FOLDER is not None, **options)
+        compiled: Any = numba.njit(function, **options)
+        if FOLDER is not None and not settings.DISABLE_JIT:
+            compiled._cache = CodeCache(function)  # type: ignore[no-untyped-call]
     finally:
         settings.CACHE_DIR = before  # other packages keep their kernels in other folders
     KERNELS[f"{function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"] = compiled

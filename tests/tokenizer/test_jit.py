@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numba
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 import tokenizer
 from tokenizer import jit
@@ -72,6 +73,23 @@ def test_a_change_in_any_room_makes_a_new_folder(tmp_path):
                 source.write("# changed\n")
         run(tmp_path, MINIGRAD_CACHE=str(tmp_path), NUMBA_DISABLE_JIT="1")
     assert len(list((tmp_path / "kernels").iterdir())) == 4
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
+def test_a_full_disk_only_costs_time(monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    tries = []
+    monkeypatch.setattr(IndexDataCacheFile, "save", lambda *_: tries.append(1) or fail())
+    monkeypatch.setattr(jit, "KERNELS", {})
+
+    @jit.kernel
+    def one_more(number):
+        return number + 1
+
+    assert one_more(2) == 3
+    assert tries or jit.FOLDER is None
 
 
 def test_every_kernel_has_a_name_of_its_own():
