@@ -313,8 +313,8 @@ def load(path: str | Path, *, split: str | None = None, special_tokens: Mapping[
         return Tokenizer(rank_files.read(path, split, special_tokens))
     if split is not None or special_tokens is not None:
         raise TokenizerError(
-            f"{path} contains its split and its special tokens: the arguments split and special_tokens are for rank "
-            f"files, whose names end in {rank_files.SUFFIX}."
+            f"{path} contains its split and its special tokens: a split and special tokens are given for rank files "
+            f"alone, whose names end in {rank_files.SUFFIX}."
         )
     if path.name in gpt2_files.FILES:
         return Tokenizer(gpt2_files.read(path.parent))

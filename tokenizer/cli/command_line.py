@@ -19,6 +19,7 @@ from tokenizer.bpe import FORMATS
 from tokenizer.cli import commands
 from tokenizer.cli.output import complain, discard_output, prepare_output
 from tokenizer.errors import TokenizerError
+from tokenizer.learn.count import MIN_MEMORY
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.split import SPLITS
 from tokenizer.vidya_v1 import KINDS
@@ -108,8 +109,9 @@ def _add_train_flags(train: _Parser) -> None:
     train.add_argument("--special", dest="special_tokens", action="append", metavar="TOKEN", help=names)
     train.add_argument("--nfc", action="store_true", help="compose the text first: e and an accent become é")
     train.add_argument("--threads", type=_count(1), metavar="N", help="default: all processors; the result is the same")
-    train.add_argument("--max-memory", type=_count(1), default=1024, metavar="MIB", help="for tables (default: 1024)")
-    train.add_argument("--glob", default="*", metavar="PATTERN", help="which files of a folder to read (default: *)")
+    least, tables = _count(MIN_MEMORY >> 20), "for tables (default: 1024)"
+    train.add_argument("--max-memory", type=least, default=1024, metavar="MIB", help=tables)
+    train.add_argument("--glob", metavar="PATTERN", help="which files of a folder to read (default: *)")
     broken = "bytes that are not UTF-8 are refused, or replaced by U+FFFD (default: strict)"
     train.add_argument("--errors", choices=("strict", "replace"), default="strict", help=broken)
 
@@ -119,7 +121,8 @@ def _add_files(parser: _Parser, content: str) -> None:
     places = "a folder or a shipped model's name, a tokenizer.json, GPT-2's vocab.json, or a .tiktoken file"
     parser.add_argument("tokenizer", metavar="TOKENIZER", help=places)
     _add_split(parser)
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help=f"{content} (default: standard input)")
+    read = f"{content} (default: standard input)"
+    parser.add_argument("files", nargs="*", default=[], type=Path, metavar="FILE", help=read)  # none are required
 
 
 def _add_split(parser: _Parser) -> None:
@@ -172,5 +175,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(f"{program}: out of memory")
         return 1
     except KeyboardInterrupt:
+        complain("interrupted")
         return 130
     return 0

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from shlex import quote
+from typing import Any
 
 from tokenizer.bpe import load
 from tokenizer.cli.comparison import measure, table
@@ -30,14 +34,9 @@ MAX_DIGITS = 20  # a longer number is not a token id, and Python reads none of m
 
 def train(options: Namespace) -> None:
     """Learn a tokenizer from files, write it, and print its hash."""
-    _refuse_to_overwrite(options.out)
-    given = {name: value for name in BYTE_LEVEL_FLAGS if (value := getattr(options, name))}
-    if given and options.kind != "byte-level":
-        flags = " and ".join(f"--{BYTE_LEVEL_FLAGS[name]}" for name in given)
-        raise TokenizerError(f"--kind {options.kind} takes no {flags}: leave out one of the two.")
-    if options.split and options.split not in SPLITS:
-        check_pattern(options.split)
-    KINDS[options.kind]([], options.vocab_size, **given).format_of(options.out, options.format)  # before training
+    _check_place(options.out)
+    given = {name: value for name in BYTE_LEVEL_FLAGS if (value := getattr(options, name)) not in (None, False)}
+    format = _checked_format(options, given)
     files = list(_text_files(options.texts, options.glob))
     sizes: list[int] = []
     texts = (text for file in files for text in _texts(file, options.errors, sizes))
@@ -47,12 +46,32 @@ def train(options: Namespace) -> None:
     seconds = time.perf_counter() - start
     if not any(sizes):
         raise TokenizerError(f"there is no text to learn from in {', '.join(map(str, options.texts))}.")
-    tokenizer.save(options.out, format=options.format)
+    tokenizer.save(options.out, format=format)
     say(
         f"{len(tokenizer.vocabulary.merges):,} merges learned from {len(files):,} files, {sum(sizes):,} bytes, in "
         f"{seconds:.1f} s\n{tokenizer.used:,} of {tokenizer.vocab_size:,} ids used, written to {options.out}\n"
         f"hash {tokenizer.fingerprint()}"
     )
+    if format == "tiktoken":
+        split = quote(tokenizer.vocabulary.split)
+        say(f"the file contains neither the split nor the special tokens: commands that load it need --split {split}")
+
+
+def _checked_format(options: Namespace, given: Mapping[str, Any]) -> str:
+    """Return the format to write, before anything is read; raises TokenizerError for flags that exclude each other."""
+    if given and options.kind != "byte-level":
+        flags = " and ".join(f"--{BYTE_LEVEL_FLAGS[name]}" for name in given)
+        raise TokenizerError(f"--kind {options.kind} takes no {flags}: leave out one of the two.")
+    if options.split is not None and options.split not in SPLITS:
+        check_pattern(options.split)
+    if options.glob is not None and not any(path.is_dir() for path in options.texts):
+        raise TokenizerError(f"--glob {options.glob!r} chooses among the files of a folder: leave it out, or name one.")
+    format = KINDS[options.kind]([], options.vocab_size, **given).format_of(options.out, options.format)
+    if format == "tiktoken" and options.special_tokens:
+        raise TokenizerError(
+            f"a file that ends in {SUFFIX} contains no special tokens: leave out --special, or choose another --out."
+        )
+    return format
 
 
 def encode(options: Namespace) -> None:
@@ -79,7 +98,7 @@ def show(options: Namespace) -> None:
     """Print the tokens of a text, or write them as a page if --html is given."""
     tokenizer, allowed = load(options.tokenizer, split=options.split), _allowed(options.allow_special)
     if options.html:
-        _refuse_to_overwrite(options.html)
+        _check_place(options.html)
     ids = [number for data in _inputs(options.files) for number in tokenizer.encode_bytes(data, allow_special=allowed)]
     if options.html:
         write_file(options.html, page(tokenizer, ids).encode())
@@ -112,17 +131,26 @@ def _inputs(files: Iterable[Path]) -> Iterator[bytes]:
         yield sys.stdin.buffer.read() if file == STANDARD_INPUT else read_file(file, may_be_pipe=True)
 
 
-def _refuse_to_overwrite(path: Path) -> None:
-    """Raise TokenizerError if anything is at the path, such as a pipe or a link, but for an empty folder."""
+def _check_place(path: Path) -> None:
+    """Raise TokenizerError if nothing can be written at the path, or if anything but an empty folder is there already.
+
+    A pipe or a link is not replaced either. Folders are made only when something is written into them, so the nearest
+    one is tried.
+    """
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
-        return
+        place = next(parent for parent in path.absolute().parents if os.path.lexists(parent))
+        try:
+            with tempfile.TemporaryFile(dir=place):
+                return
+        except OSError as error:
+            raise TokenizerError(f"cannot write {path}: {error.strerror}: {place}.") from error
     if not path.is_dir() or any(path.iterdir()):
         raise TokenizerError(f"{path} exists already, and nothing is ever overwritten: choose another name.")
 
 
-def _text_files(paths: Iterable[Path], pattern: str) -> Iterator[Path]:
+def _text_files(paths: Iterable[Path], pattern: str | None) -> Iterator[Path]:
     """Yield the files, and those in the folders in the order of their names, without hidden ones."""
     for path in paths:
         if not path.exists():
@@ -131,7 +159,7 @@ def _text_files(paths: Iterable[Path], pattern: str) -> Iterator[Path]:
             yield path
             continue
         try:
-            found = sorted(path.rglob(pattern))
+            found = sorted(path.rglob("*" if pattern is None else pattern))
         except (ValueError, NotImplementedError) as error:
             raise TokenizerError(f"--glob {pattern!r} is not a pattern of file names: {error}") from None
         for file in found:
@@ -145,7 +173,7 @@ def _texts(file: Path, errors: str, sizes: list[int]) -> Iterator[str]:
         with open_file(file) as lines:
             while data := b"".join(lines.readlines(READ_SIZE)):
                 sizes.append(len(data))
-                yield decode_utf8(data, errors)
+                yield decode_utf8(data, errors, way_out="leave the file out, or replace such bytes: --errors replace")
     except OSError as error:
         raise TokenizerError(f"cannot read {file}: {error.strerror}.") from error
     except TokenizerError as error:

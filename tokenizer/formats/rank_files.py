@@ -69,11 +69,11 @@ def read(file: Path, split: str | None = None, special_tokens: Mapping[str, int]
     Raises TokenizerError naming the file and the line.
     """
     known_split, known_specials = PUBLISHED.get(file.stem, (None, {}))
-    split = split or known_split
+    split = known_split if split is None else split
     if split is None:
         raise TokenizerError(
             f"{file} does not contain its split, and its name is none of {', '.join(PUBLISHED)}: "
-            "pass the name of a split, such as split='gpt4'."
+            "load it with the name of a split, as in --split gpt4 of python -m tokenizer, or split='gpt4' in Python."
         )
     ranks = _ranks(file)
     specials = dict(known_specials if special_tokens is None else special_tokens)

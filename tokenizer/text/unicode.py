@@ -24,10 +24,13 @@ def encode_utf8(text: str) -> bytes:
         ) from error
 
 
-def decode_utf8(data: bytes, errors: str = "strict") -> str:
+KEEP = "keep bytes as they are with encode_bytes and decode_bytes, or choose errors='replace'"
+
+
+def decode_utf8(data: bytes, errors: str = "strict", *, way_out: str = KEEP) -> str:
     """Return the text of UTF-8 bytes; errors="replace" turns each broken character into U+FFFD.
 
-    Raises TokenizerError for bytes that are not UTF-8 if errors="strict".
+    Raises TokenizerError, with the `way_out`, for bytes that are not UTF-8 if errors="strict".
     """
     try:
         return data.decode("utf-8", errors)
@@ -35,7 +38,7 @@ def decode_utf8(data: bytes, errors: str = "strict") -> str:
         around = data[max(0, error.start - 20) : error.start + 20]
         raise TokenizerError(
             f"byte 0x{data[error.start]:02x} at position {error.start}, in {around!r}, is not UTF-8 "
-            f"({error.reason}); keep bytes as they are with encode_bytes and decode_bytes, or choose errors='replace'."
+            f"({error.reason}); {way_out}."
         ) from error
 
 

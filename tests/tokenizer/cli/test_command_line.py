@@ -19,9 +19,13 @@ BAD = [
     (["train", "CORPUS", "--out", "NEW", "--vocab-size", "99999999999"], "at most 16,777,216 can be used"),
     (["train", "CORPUS", "--out", "NEW", "--min-frequency", "0"], "at least 1, not '0'"),
     (["train", "CORPUS", "--out", "NEW", "--min-frequency", "1" + "0" * 20], "with at most 12 digits, not '1000"),
-    (["train", "CORPUS", "--out", "NEW", "--max-memory", "1"], "max_memory=1,048,576 bytes is too little"),
+    (
+        ["train", "CORPUS", "--out", "NEW", "--max-memory", "1"],
+        "--max-memory: expected a whole number of at least 64, not",
+    ),
     (["train", "CORPUS", "--out", "NEW", "--split", r"\\w+"], "Oniguruma, understands differently"),
     (["train", "CORPUS", "--out", "NEW", "--split", "gpt-2"], "unknown split 'gpt-2'"),
+    (["train", "CORPUS", "--out", "NEW", "--split", ""], "unknown split '': expected one of gpt2"),
     (["train", "CORPUS", "--out", "NEW", "--special", "<a>", "--special", "<a>"], "named twice"),
     (["train", "CORPUS", "--out", "NEW", "--kind", "vidya-v1", "--nfc"], "--kind vidya-v1 takes no --nfc: leave out"),
     (["train", "CORPUS", "--out", "NEW", "--kind", "vidya-v1", "--vocab", "258"], "3 special tokens need 259"),
@@ -30,10 +34,13 @@ BAD = [
     (["train", "CORPUS", "--out", "NEW", "--errors", "ignore"], "invalid choice: 'ignore'"),
     (["train", "CORPUS", "--out", "TRAINED"], "trained exists already, and nothing is ever overwritten"),
     (["train", "CORPUS", "--out", "NEW", "--glob", "*.py"], "there is no text to learn from in"),
+    (["train", "CORPUS/a.txt", "--out", "NEW", "--glob", "*.py"], "--glob '*.py' chooses among the files of a folder"),
     (["train", "CORPUS/.hidden", "--out", "NEW"], ".hidden: byte 0xff at position 0, in b'\\xff', is not UTF-8"),
+    (["train", "CORPUS/.hidden", "--out", "NEW"], "; leave the file out, or replace such bytes: --errors replace."),
     (["train", "nowhere", "--out", "NEW"], "cannot read nowhere: there is no such file or folder"),
     (["train", "/dev/zero", "--out", "NEW"], "cannot read /dev/zero: it is a device, which may never end"),
     (["train", "CORPUS", "--out=--"], "--out cannot be --, which ends the flags"),
+    (["encode"], "arguments are required: TOKENIZER;"),
     (["encode", "nowhere"], "nowhere is not a file or folder, nor a model that comes with minigrad (vidya-v2-"),
     (["encode", "TRAINED", "nowhere"], "cannot read nowhere: No such file"),
     (["encode", "TRAINED", "--allow-special", "<|ende|>"], "did you mean '<|end|>'?"),
@@ -85,6 +92,11 @@ def test_faults_of_the_machine_are_exit_code_1_and_ctrl_c_130(run, trained, monk
         assert code == expected
         assert "Traceback" not in errors
         assert "Errno" not in errors
+
+
+def test_ctrl_c_is_reported(run, trained, monkeypatch):
+    monkeypatch.setattr(commands, "show", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert run("show", trained[0]) == (130, b"", "interrupted\n")
 
 
 def test_a_path_of_5000_characters_is_bad_input(run, trained, corpus):

@@ -63,13 +63,30 @@ def test_train_writes_every_format(run, corpus, tmp_path, format, name, file):
         ("new", ["--format", "tiktoken"], "names of rank files, and no others, end in .tiktoken"),
         ("new.tiktoken", ["--format", "huggingface"], "names of rank files, and no others, end in .tiktoken"),
         ("new.json", ["--format", "gpt2"], "which is a folder of two files"),
+        ("new.tiktoken", ["--special", "<a>"], "contains no special tokens: leave out --special, or choose another"),
+        ("texts/a.txt/new", [], "texts/a.txt/new: Not a directory: "),
+        ("link/new", [], "link/new: No such file or directory: "),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_training(run, corpus, tmp_path, monkeypatch, name, flags, message):
     monkeypatch.setattr(commands, "_texts", None)  # nothing is read
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     code, _, errors = run("train", corpus, "--out", tmp_path / name, "--vocab-size", 280, *flags)
     assert (code, (tmp_path / name).exists()) == (2, False)
     assert message in errors
+
+
+def test_a_rank_file_is_loaded_with_the_split_that_train_names(run, corpus, tmp_path):
+    target = tmp_path / "new.tiktoken"
+    flags = ["--vocab-size", 300, "--split", "gpt4"]
+    told = run("train", corpus, "--out", target, *flags)[1].decode().splitlines()[-1]
+    split = told.partition("commands that load it need ")[2].split()
+    assert split == ["--split", "gpt4"]
+    assert run("encode", target, *split, stdin=b"to be")[0] == 0
+    code, _, errors = run("encode", target, stdin=b"to be")
+    assert code == 2
+    assert "load it with the name of a split, as in --split gpt4 of python -m tokenizer" in errors
+    assert "unknown split ''" in run("encode", target, "--split", "", stdin=b"to be")[2]
 
 
 @pytest.mark.parametrize("command", ["encode", "decode", "show"])
