@@ -52,8 +52,14 @@ class Served:
         config: PlaceSettings,
         budget: int,
     ) -> Self:
-        """Return a model with as many places as fit in `budget` bytes; raises InputError if none does."""
-        capacity = min(config.context or model.config.context_length, model.config.context_length)
+        """Return a model with as many places as fit in `budget` bytes.
+
+        Raises InputError if none does, or if a text would be longer than the model's context.
+        """
+        longest = model.config.context_length
+        capacity = config.context or longest
+        if capacity > longest:
+            raise InputError(f"--context {capacity:,} is more than the {longest:,} of {name}")
         each = model.new_cache(1, capacity).num_bytes
         if each > budget:
             raise InputError(

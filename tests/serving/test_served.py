@@ -118,6 +118,13 @@ def test_places_are_bounded_by_memory(make_served: Make) -> None:
         count(each - 1)
 
 
+def test_a_context_longer_than_the_models_is_refused(make_served: Make) -> None:
+    served = make_served()
+    config = ServeConfig(runs=("a",), context=513)
+    with pytest.raises(InputError, match="--context 513 is more than the 512 of a"):
+        Served.within("a", served.model, served.tokenizer, None, config, 2**30)
+
+
 def test_warming_up_leaves_every_place_free(make_served: Make) -> None:
     served = make_served(count=3, capacity=200)
     warm_up(served.scheduler)
