@@ -157,6 +157,7 @@ class LoadSettings(ComputeSettings):
         "of the same distribution are written faster",
         value="RUN",
         none_means="",
+        filled=True,
     )
     set: str | None = option(
         None, "change the model's config, as in rope_scaling=yarn,rope_factor=4", value="NAME=VALUE,...", none_means=""
@@ -190,6 +191,7 @@ class ConsoleSettings(Group):
         "write a page that explains the text: probabilities, alternatives, layers and attention",
         value="FILE",
         none_means="",
+        filled=True,
     )
     page: str | None = option(
         None,
@@ -197,6 +199,7 @@ class ConsoleSettings(Group):
         "or as --quantize says",
         value="FILE",
         none_means="",
+        filled=True,
     )
 
 

@@ -114,9 +114,11 @@ def kind_of(mode: int) -> str:
 def check_new_file(path: Path) -> None:
     """Raise InputError if a file exists, because none is overwritten, or cannot be made in its folder."""
     try:
-        exists, folder = path.exists() or path.is_symlink(), path.parent.is_dir()
+        exists, is_folder, folder = path.exists() or path.is_symlink(), path.is_dir(), path.parent.is_dir()
     except (OSError, ValueError) as error:  # an impossible name: too long, or with a NUL
         raise InputError(f"cannot write {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
+    if is_folder:
+        raise InputError(f"{path} is a folder; name a file, such as one in it")
     if exists:
         raise InputError(f"{path} exists and is not overwritten; delete it, or name another file")
     if not folder:

@@ -71,6 +71,12 @@ def test_penalties_are_known() -> None:
     assert Sampling(presence_penalty=0.5).penalises
 
 
+@pytest.mark.parametrize("name", ["draft", "explain", "page", "journal"])
+def test_a_name_of_a_file_is_not_empty(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} takes text that is not empty, not ''"):
+        GenerateConfig(run="runs/a", **{name: ""})
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -110,6 +110,8 @@ def test_a_new_file_needs_a_free_name_in_a_folder(tmp_path, monkeypatch):
     for name in ("taken", "link"):
         with pytest.raises(InputError, match=f"{name} exists and is not overwritten"):
             check_new_file(tmp_path / name)
+    with pytest.raises(InputError, match="is a folder; name a file, such as one in it"):
+        check_new_file(tmp_path)
     for name in ("nowhere/a", "taken/a"):
         with pytest.raises(InputError, match="there is no folder"):
             check_new_file(tmp_path / name)
