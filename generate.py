@@ -205,7 +205,7 @@ def compile_kernels(model: LanguageModel) -> None:
         kernels += [linear, widen_lines]
     if all(is_stored(kernel) for kernel in kernels) or not (decoder := Decoder(model)).has_program:
         return
-    notice("compiling kernels, which are kept for the next time")
+    notice("compiling kernels, which can take minutes")  # `tell_if_nothing_is_kept` says if each start does
     model.eval()
     cache = model.new_cache(1, 2)
     with no_grad():
@@ -262,8 +262,7 @@ def write_page(config: GenerateConfig) -> Generator[str]:
         quantise(loaded.model, "float16")
     words = for_web_page(loaded.tokenizer.vocabulary) | {"begin": document(loaded.tokenizer, "")}
     title, talks = Path(config.run).resolve().name, talks_in_own_form(Path(config.run), loaded.tokenizer)
-    prompt = next(iter(config.prompt), "")
-    page = model_page(loaded.model, words, title=title, prompt=prompt, settings=config, chat=talks)
+    page = model_page(loaded.model, words, title=title, prompt=config.prompt[0], settings=config, chat=talks)
     write_text(str(config.page), page)
     notice(f"{config.page} holds the model, {format_bytes(len(page))}; open it in a browser, or send it to someone")
     yield from ()
@@ -330,8 +329,8 @@ def write(config: GenerateConfig, explicit: Collection[str] = ()) -> Generator[s
         config = replace(config, samples=4)
     console.check_text("prompt", config.prompt)
     console.check_text("stop", config.stop)
-    needs_no_prompt = config.chat or config.teach or config.page is not None
-    if not needs_no_prompt or console.STANDARD_INPUT in config.prompt:
+    reads_messages = config.chat or config.teach
+    if not reads_messages or console.STANDARD_INPUT in config.prompt:
         config = replace(config, prompt=console.read_prompts(config.prompt))
     if config.page is not None:
         return write_page(config)
