@@ -262,7 +262,8 @@ def write_page(config: GenerateConfig) -> Generator[str]:
         quantise(loaded.model, "float16")
     words = for_web_page(loaded.tokenizer.vocabulary) | {"begin": document(loaded.tokenizer, "")}
     title, talks = Path(config.run).resolve().name, talks_in_own_form(Path(config.run), loaded.tokenizer)
-    page = model_page(loaded.model, words, title=title, prompt=config.prompt[0], settings=config, chat=talks)
+    prompt = next(iter(config.prompt), "")
+    page = model_page(loaded.model, words, title=title, prompt=prompt, settings=config, chat=talks)
     write_text(str(config.page), page)
     notice(f"{config.page} holds the model, {format_bytes(len(page))}; open it in a browser, or send it to someone")
     yield from ()
@@ -329,8 +330,9 @@ def write(config: GenerateConfig, explicit: Collection[str] = ()) -> Generator[s
         config = replace(config, samples=4)
     console.check_text("prompt", config.prompt)
     console.check_text("stop", config.stop)
-    reads_messages = config.chat or config.teach
-    if not reads_messages or console.STANDARD_INPUT in config.prompt:
+    # A page needs none: it would wait for an open pipe of the program that started this one, as a server's often is.
+    needs_no_prompt = config.chat or config.teach or config.page is not None
+    if not needs_no_prompt or console.STANDARD_INPUT in config.prompt:
         config = replace(config, prompt=console.read_prompts(config.prompt))
     if config.page is not None:
         return write_page(config)

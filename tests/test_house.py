@@ -59,9 +59,10 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.serving": NN
     | {f"minigrad.{name}" for name in ("generation", "programs", "pages", "pages.model_page", "serving.settings")}
     | {"starlette"},
+    "minigrad.serving.server": GROUND | {"minigrad.serving", "uvicorn"},
     "minigrad.serving.settings": GROUND | {"minigrad.generation.settings"},
     "minigrad.serving.__main__": NN  # a program
-    | {"minigrad.cli", "minigrad.generation", "minigrad.serving", "uvicorn", "models", "tokenizer"},
+    | {"minigrad.cli", "minigrad.generation", "minigrad.serving", "models", "tokenizer"},
     "minigrad.pages": SYSTEM | {"numpy"},
     "minigrad.pages.graph": AUTOGRAD,
     "minigrad.pages.model_page": NN | {f"minigrad.{name}" for name in ("programs", "quantised", "generation", "pages")},

@@ -173,7 +173,7 @@ class ConsoleSettings(Group):
     prompt: tuple[str, ...] = option(
         (),
         "the beginning of the text; may be given several times; - reads it from standard input, as a pipe does without "
-        "this flag (generate.py RUN < story.txt)",
+        "this flag, but for --page (generate.py RUN < story.txt)",
     )
     chat: bool = option(
         False,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -55,14 +54,6 @@ def test_the_page_is_one_file_that_names_no_other(folder, capsys, tmp_path):
     assert not content["chat"]
     assert "id=top-k type=range min=0 max=200 step=1 value=7>" in page
     assert {each["format"] for each in content["model"]["matrices"]} == {"float16", "float32"}
-
-
-def test_a_text_on_standard_input_is_the_prompt(folder, capsys, tmp_path, monkeypatch):
-    (tmp_path / "prompt.txt").write_text("to be\n", encoding="utf-8")
-    with (tmp_path / "prompt.txt").open(encoding="utf-8") as file:
-        monkeypatch.setattr(sys, "stdin", file)
-        page = written(capsys, folder, tmp_path / "page.html")
-    assert content_of(page)["prompt"] == "to be"
 
 
 def test_the_weights_have_the_format_that_was_chosen(folder, capsys, tmp_path):

@@ -157,25 +157,6 @@ def test_a_request_that_takes_too_long_is_ended(make_served: Make, monkeypatch: 
         go.set()
 
 
-@pytest.mark.parametrize("streams", [True, False])
-def test_a_server_that_stops_ends_its_replies_with_an_error(
-    make_served: Make, monkeypatch: pytest.MonkeyPatch, capfd: Any, streams: bool
-) -> None:
-    served, go = make_served(), threading.Event()
-    turn = served.scheduler.turn
-    monkeypatch.setattr(served.scheduler, "turn", lambda: turn() if go.is_set() else [])
-    with serving([served]) as wire:
-        connection = wire.send(COMPLETIONS, {"prompt": "to be", "stream": streams})
-        until(lambda: served.scheduler.num_waiting)
-        wire.server.should_exit = True
-        reply = connection.getresponse()
-        error = json.loads(reply.read().decode().removeprefix("data: "))["error"]
-        assert reply.status == (200 if streams else 503)
-        assert error["message"] == "the server is stopping"
-        connection.close()
-    assert capfd.readouterr().err == ""
-
-
 def test_a_fault_of_the_model_is_a_reply(make_served: Make, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
     served = make_served()
 

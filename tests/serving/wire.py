@@ -58,12 +58,12 @@ class Wire:
 
 
 @contextlib.contextmanager
-def serving(models: Sequence[Served], **settings: Any) -> Iterator[Wire]:
-    """Serve models on a free port until the end of the block."""
+def serving(models: Sequence[Served], grace: float = 0.2, **settings: Any) -> Iterator[Wire]:
+    """Serve models on a free port until the end of the block; replies then have `grace` seconds to end."""
     from minigrad.serving.api import Api
     from minigrad.serving.server import Server
 
-    server = Server(Api(models, ServeConfig(runs=("runs",), **settings)), grace=0.2)
+    server = Server(Api(models, ServeConfig(runs=("runs",), **settings)), grace)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
