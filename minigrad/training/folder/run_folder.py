@@ -55,8 +55,9 @@ def difference(record: Record, found: Mapping[str, str]) -> str:
             return f"the model in {teacher}"
         compares = record.used.get("replay") or record.used.get("objective") in ("dpo", "grpo")
         return f"what {record.data} teaches" + (f", or the model in {record.used['init']}," if compares else "")
-    if record.validation_text not in ("", found["validation_text"]):
-        return f"the validation text of {record.used.get('held_out') or name}"
+    for part in ("validation", "test"):
+        if getattr(record, f"{part}_text") not in ("", found[f"{part}_text"]):
+            return f"the {part} text of {record.used.get('held_out') or name}"
     return ""
 
 

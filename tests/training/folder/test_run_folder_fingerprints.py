@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from minigrad.data.tokens.token_files import TokenFile
-from minigrad.training.folder.run_folder import fingerprint
+from minigrad.training.folder.record import Record
+from minigrad.training.folder.run_folder import difference, fingerprint
 
 
 def test_the_fingerprint_of_a_text_changes_with_any_token():
@@ -12,3 +14,20 @@ def test_the_fingerprint_of_a_text_changes_with_any_token():
     assert fingerprint(TokenFile(tokens.copy(), 8, None)) == one
     tokens[4] += 1
     assert fingerprint(TokenFile(tokens, 9, None)) != one
+
+
+FOUND = {"text": "one", "validation_text": "two", "test_text": "three", "lessons": "", "base": ""}
+
+
+@pytest.mark.parametrize(("part", "text"), [("validation", "words.txt"), ("test", "words.txt"), ("test", "other.txt")])
+def test_a_part_that_is_held_out_is_compared_even_if_the_text_to_train_on_is_the_same(part: str, text: str) -> None:
+    held_out = None if text == "words.txt" else text
+    record = Record(data="words.txt", settings={"held_out": held_out}, **FOUND)
+    assert difference(record, FOUND) == ""
+    assert difference(record, FOUND | {f"{part}_text": "another"}) == f"the {part} text of {text}"
+    assert difference(record, FOUND | {f"{part}_text": ""}) == f"the {part} text of {text}"
+
+
+def test_a_run_from_before_a_part_was_recorded_continues() -> None:
+    record = Record(data="words.txt", **FOUND | {"validation_text": "", "test_text": ""})
+    assert difference(record, FOUND) == ""
