@@ -92,5 +92,12 @@ def unused_folder(name: str) -> Path:
 
 
 def _is_in_use(path: Path) -> bool:
-    """Whether a path is a file, or a folder with anything but the lock of a process."""
-    return not path.is_dir() or any(entry.name != LOCK_FILE for entry in path.iterdir())
+    """Whether a path is a file, or a folder with more than a process leaves that is killed while it begins a run.
+
+    Such a process leaves its lock, a tokenizer, and files that it was writing, whose names begin with a dot.
+    """
+    if not path.is_dir():
+        return True
+    names = {entry.name for entry in path.iterdir()}
+    is_left = LOCK_FILE in names and all(name.startswith((".", "tokenizer")) for name in names)
+    return bool(names) and not is_left

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from minigrad.distributed.world import ALONE, World, check_agreement, mpiexec
 from minigrad.errors import InputError, RunError
 from minigrad.options import flag_of
 from minigrad.system.files import reason
-from minigrad.system.locks import FolderLock
+from minigrad.system.locks import LOCK_FILE, FolderLock
 from minigrad.system.terminal import command, say
 from minigrad.training.budget import Decay, write_decay
 from minigrad.training.folder import checkpoint
@@ -94,6 +95,18 @@ def fingerprint(tokens: TokenFile | TokenMixture) -> str:
     return digest.hexdigest()
 
 
+@contextlib.contextmanager
+def _emptied_on_error(folder: Path) -> Iterator[None]:
+    """Return a context that removes the files of a new folder, but for its lock, if an error or Ctrl-C ends it."""
+    try:
+        yield
+    except BaseException:
+        for path in folder.iterdir():
+            if path.name != LOCK_FILE:
+                path.unlink()
+        raise
+
+
 _NO_PLACE = (errno.ENAMETOOLONG, errno.ENOENT)  # no folder can have that name, or be made there, as in /proc
 
 
@@ -122,7 +135,8 @@ class RunFolder:
     def begin(self, tokenizer: Tokenizer) -> None:
         """Make and lock a new run folder with a tokenizer and minigrad.json; from then on the run can be resumed.
 
-        Raises InputError if something is there or no folder can have that name, RunError if it cannot be written.
+        Raises InputError if something is there or no folder can have that name, RunError if it cannot be written. The
+        folder is empty again if this is interrupted.
         """
         if self.world.rank > 0:
             return
@@ -131,11 +145,12 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             self.lock.take(self.path)
             refuse_existing(self.path)  # another process may have made it since
-            tokenizer.save(self.path)
+            with _emptied_on_error(self.path):
+                tokenizer.save(self.path)
+                self.write()
         except OSError as error:
             kind = InputError if error.errno in _NO_PLACE else RunError
             raise kind(f"cannot write the folder {self.path}: {reason(error)}") from error
-        self.write()
 
     def keep_tokenizer(self, tokenizer: Tokenizer, folder: Path) -> None:
         """Write the tokenizer beside weights if it is missing: they are of no use without."""

@@ -86,6 +86,18 @@ def test_an_empty_folder_and_a_lock_that_was_left_are_not_in_use(here: Path) -> 
     assert unused_folder("b") == Path("runs/b-2")
 
 
+def test_what_a_process_leaves_that_is_killed_while_it_begins_is_not_in_use(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").touch()
+    with pytest.raises(InputError, match="is left as it is"):  # a tokenizer of the user
+        refuse_existing(tmp_path)
+    for name in (".lock", "tokenizer_config.json", ".minigrad.json.0a1b2c3d-1-1.tmp"):
+        (tmp_path / name).touch()
+    refuse_existing(tmp_path)
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(InputError, match="is left as it is"):
+        refuse_existing(tmp_path)
+
+
 def test_the_newest_run_is_that_written_last_of_a_family_or_of_any(tmp_path: Path) -> None:
     for age, (name, family) in enumerate([("a", "vidya-v2"), ("b", "gpt2"), ("c", "vidya-v2"), ("d", "gpt2")]):
         (tmp_path / name).mkdir()

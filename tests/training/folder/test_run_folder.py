@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from minigrad.errors import InputError, RunError
+from minigrad.system.locks import FolderLock
 from minigrad.training.folder.record import Record
 from minigrad.training.folder.run_folder import RunFolder, check_beginnings, of_test
 from minigrad.training.settings import TrainConfig
@@ -21,6 +22,22 @@ def test_a_tokenizer_that_cannot_be_written_is_a_fault(tmp_path):
 
     with pytest.raises(RunError, match="No space left on device"):
         RunFolder(tmp_path / "run", Record()).begin(FullDisk())
+
+
+def test_a_folder_that_was_being_begun_when_ctrl_c_came_is_free_again(tmp_path, monkeypatch):
+    def interrupt(self: Record, folder: Path) -> None:
+        (folder / ".minigrad.json.tmp").touch()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, FolderLock() as lock:
+        patch.setattr(Record, "write", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            RunFolder(tmp_path / "run", Record(), is_new=True).begin_or_continue(NoTokenizer(), TrainConfig(), lock)
+    assert list((tmp_path / "run").iterdir()) == []
+    begin(tmp_path / "run")
+    with pytest.raises(InputError, match="is left as it is: continue it with --resume"):
+        begin(tmp_path / "run")
+    assert Record.read(tmp_path / "run").seed == 3
 
 
 def test_a_tokenizer_that_was_deleted_is_written_again(tmp_path):
