@@ -30,7 +30,7 @@ from minigrad.system.limits import check_limits
 from minigrad.system.locks import FolderLock
 from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import phase, prepare_output
-from minigrad.training.folder.places import check_places
+from minigrad.training.folder.places import check_places, naming_run
 from minigrad.training.folder.record import TrainResult
 from minigrad.training.settings import ALIASES, TrainConfig
 from models.names import check_model
@@ -77,7 +77,7 @@ def train(
         from minigrad.training.preparation import prepare
         from minigrad.training.reporting.finish import finish
     raise_on_interrupt()
-    with FolderLock() as lock:
+    with FolderLock() as lock, naming_run(lock, mpiexec(world)):
         run = prepare(config, explicit, lock, world, clock or (lambda: time.perf_counter() - started), guests)
         if run is None:
             return None
@@ -169,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config, explicit = parser.read(arguments)
         train(config, clock=lambda: time.perf_counter() - _STARTED, explicit=explicit)
 
-    said, less = "\ninterrupted; a run that had begun continues with --resume", "take a smaller --size or --batch"
+    said, less = "\ninterrupted; a run that had begun continues with --resume DIR", "take a smaller --size or --batch"
     return run_together(lambda tell: exit_code("train.py", work, interrupted=said, less_memory=less, tell=tell))
 
 

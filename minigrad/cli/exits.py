@@ -26,7 +26,7 @@ def exit_code(
     """Do the `work` of a program and return its exit code; `tell` gets the explanation of any error.
 
     A ValueError with a true attribute `is_bad_input` is bad input; any other is a bug, and is raised. `interrupted` is
-    printed after Ctrl-C, and `less_memory` is the advice when memory is full.
+    printed after Ctrl-C, unless the KeyboardInterrupt says more, and `less_memory` is the advice when memory is full.
     """
     try:
         with noticing_lost_interrupts():
@@ -49,8 +49,8 @@ def exit_code(
         return BROKEN_PIPE
     except OSError as error:
         return complain(program, explain_system_error(error), tell)
-    except KeyboardInterrupt:
-        tell(interrupted)
+    except KeyboardInterrupt as interrupt:
+        tell(str(interrupt) or interrupted)
         return INTERRUPTED
     finally:
         flush_output()

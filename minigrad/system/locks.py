@@ -36,6 +36,11 @@ class FolderLock:
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    @property
+    def folder(self) -> Path | None:
+        """The locked folder, None without a lock."""
+        return None if self._held is None else self._held[1].parent
+
     def take(self, folder: Path) -> None:
         """Lock an existing folder; raises InputError if another process has the lock, OSError if it cannot be written.
 
@@ -73,9 +78,9 @@ class FolderLock:
 
     def check(self) -> None:
         """Raise RunError if the locked folder was removed or replaced; do nothing without a lock."""
-        if self._held is None or self._folder is None:
+        if (folder := self.folder) is None or self._folder is None:
             return
-        if not _is_same(self._folder, folder := self._held[1].parent):
+        if not _is_same(self._folder, folder):
             raise RunError(f"{folder} was removed while this process was writing into it; nothing more is written")
 
     def release(self) -> None:

@@ -16,10 +16,12 @@ import generate
 import train as train_program
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
+from minigrad.system import terminal
 from minigrad.system.locks import FolderLock
 from minigrad.training import preparation
 from minigrad.training.folder import checkpoint
 from minigrad.training.run import Run
+from tests.killed_runs import stop
 from tests.small_runs import flags, record, refusal, run, settings, write_text
 from tokenizer import disk
 
@@ -231,6 +233,17 @@ def test_a_bug_is_not_reported_as_bad_input(monkeypatch):
         train_program.main([])
 
 
+def test_an_interrupt_names_the_run_that_had_begun(capsys, monkeypatch, text, tmp_path):
+    def interrupt() -> None:
+        raise KeyboardInterrupt  # as a second Ctrl-C does
+
+    folder = tmp_path / "run"
+    stop(monkeypatch, 2, interrupt)
+    assert train_program.main(flags(settings(text, folder))) == 130
+    again = terminal.command("train.py", "--resume", folder)
+    assert capsys.readouterr().err == f"\ninterrupted; continue with: {again}\n"
+
+
 def test_full_memory_and_an_early_interrupt_are_explained(capsys, monkeypatch):
     def end(error: BaseException) -> int:
         monkeypatch.setattr(preparation, "Preparation", Mock(side_effect=error))
@@ -239,7 +252,7 @@ def test_full_memory_and_an_early_interrupt_are_explained(capsys, monkeypatch):
     assert end(MemoryError()) == 1
     assert "memory is full; take a smaller --size or --batch" in capsys.readouterr().err
     assert end(KeyboardInterrupt()) == 130
-    assert "interrupted; a run that had begun continues with --resume" in capsys.readouterr().err
+    assert "interrupted; a run that had begun continues with --resume DIR" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

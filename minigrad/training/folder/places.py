@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from minigrad.data import corpus, mixture
 from minigrad.errors import InputError
 from minigrad.system.files import kind_of, reason
-from minigrad.system.locks import LOCK_FILE
+from minigrad.system.locks import LOCK_FILE, FolderLock
+from minigrad.system.terminal import command
 from minigrad.training.folder.record import FILE, Record
 from minigrad.training.settings import TrainConfig
 
@@ -69,6 +71,18 @@ def refuse_links(run: Path, folders: Iterable[Path]) -> None:
                 f"{folder} is a link to {place}, and a run writes and removes files in its own folder only; put that "
                 "folder in the place of the link"
             )
+
+
+@contextlib.contextmanager
+def naming_run(lock: FolderLock, launcher: str = "") -> Iterator[None]:
+    """Return a context in which Ctrl-C names the run of the locked folder, if it had begun, and how to continue it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if lock.folder is None or not (lock.folder / FILE).exists():
+            raise
+        again = launcher + command("train.py", "--resume", lock.folder)
+        raise KeyboardInterrupt(f"\ninterrupted; continue with: {again}") from None
 
 
 def newest(root: Path, family: str | None = None) -> Path:
