@@ -1,6 +1,7 @@
 """How a program ends: every error becomes one paragraph on standard error and an exit code.
 
-0: done. 1: a fault while running. 2: bad input. 130, 143: stopped by Ctrl-C, SIGTERM. 141: the output was closed.
+0: done. 1: a fault while running. 2: bad input. 129, 130, 143: stopped by SIGHUP of a terminal that closes, by Ctrl-C,
+by SIGTERM. 141: the output was closed.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from minigrad.errors import RunError
 from minigrad.system import hardware
 from minigrad.system.files import reason
+from minigrad.system.signals import EXIT_CODES
 
 _OPEN = Path("/proc/self/fd")  # an entry for each open file of this process
 
@@ -32,8 +33,8 @@ ARE_POSSIBLE = sys.platform == "linux" and _OPEN.exists()
 class Fork:
     """A copy of this process that calls `answer` for every question, one at a time, in a single thread.
 
-    It ends when this object or this process does, whatever ends that. Ctrl-C and SIGTERM, which a terminal sends to
-    both, are left to this one. Raises RunError if the system refuses another process.
+    It ends when this object or this process does, whatever ends that. Ctrl-C, SIGTERM and SIGHUP, which a terminal
+    sends to both, are left to this one. Raises RunError if the system refuses another process.
     """
 
     def __init__(self, answer: Callable[[Any], Any]) -> None:
@@ -107,7 +108,7 @@ def _answer_until_let_go(questions: connection.Connection, answer: Callable[[Any
     """Answer questions until the parent closes the connection or ends; never return into the code of the parent."""
     code = 1
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in EXIT_CODES:
             signal.signal(number, signal.SIG_IGN)
         # What else is open belongs to the parent: its locks, and its ends of all connections, which must end with it.
         for descriptor in [int(path.name) for path in _OPEN.iterdir()]:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM become a request to stop after the current step or token."""
+"""Ctrl-C, SIGTERM and a terminal that closes become a request to stop after the current step or token."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from minigrad.system.terminal import command
 
-# Exit codes: 128 plus the number of the signal (SIGINT, SIGTERM, SIGPIPE), as in shells.
-INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
-EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+# Exit codes: 128 plus the number of the signal (SIGHUP, SIGINT, SIGTERM, SIGPIPE), as in shells.
+HUNG_UP, INTERRUPTED, TERMINATED, BROKEN_PIPE = 129, 130, 143, 141
+_HANG_UP: Any = getattr(signal, "SIGHUP", None)  # what a terminal sends when it closes; Windows lacks it
+EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED} | ({_HANG_UP: HUNG_UP} if _HANG_UP else {})
 
 
 def raise_on_interrupt() -> None:
@@ -39,20 +41,24 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_requests(numbers: Iterable[signal.Signals] = tuple(EXIT_CODES)) -> Iterator[StopRequest]:
-    """Turn signals, by default Ctrl-C and SIGTERM, into a request that a loop checks between its steps.
+    """Turn signals, by default Ctrl-C, SIGTERM and SIGHUP, into a request that a loop checks between its steps.
 
-    A second Ctrl-C interrupts at once. Only the main thread catches signals; others never get a request.
+    A second Ctrl-C interrupts at once. SIGHUP may come twice, from a terminal and from its shell; if it is ignored, as
+    by nohup, it stays so. Only the main thread catches signals; others never get a request.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
     before = {number: signal.getsignal(number) for number in numbers}
+    if before.get(_HANG_UP) is signal.SIG_IGN:
+        del before[_HANG_UP]
 
     def note(found: int, frame: FrameType | None) -> None:
         number = signal.Signals(found)
         request.code = EXIT_CODES[number]
-        signal.signal(number, before[number])
+        if number != _HANG_UP:
+            signal.signal(number, before[number])
 
     for number in before:
         signal.signal(number, note)

@@ -271,6 +271,23 @@ def test_a_signal_saves_and_sets_the_exit_code(text, tmp_path, number, code):
     assert again[1:] == ["train.py", "--resume", str(tmp_path / "run")]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGHUP")
+def test_a_run_whose_terminal_closes_is_saved(text, tmp_path):
+    ours, theirs = os.openpty()
+    words = flags(settings(text, tmp_path / "run", steps=100_000, save_every=100_000))
+    command = [sys.executable, "train.py", *map(str, words)]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    said = b""
+    while b"/100,000 " not in said:
+        said += os.read(ours, 1_000)
+    process.send_signal(signal.SIGHUP)
+    os.close(ours)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait() == 129
+    assert checkpoint.load(tmp_path / "run").step
+
+
 @pytest.mark.parametrize("lines", [1, 14])
 def test_a_closed_pipe_is_no_error(text, tmp_path, lines):
     process = start(*flags(settings(text, tmp_path / "run", steps=100_000, save_every=100_000)))

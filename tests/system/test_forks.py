@@ -147,7 +147,7 @@ def test_a_system_that_refuses_a_process_is_named(monkeypatch: pytest.MonkeyPatc
 def test_signals_that_go_to_all_processes_are_left_to_the_first() -> None:
     with fork(lambda number: number + 1) as copy:
         said(copy, 0)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             os.kill(copy._number, number)
         assert said(copy, 1) == 2
 

@@ -27,7 +27,7 @@ def python_handles_ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(each, 128 + each) for each in EXIT_CODES])
 def test_a_signal_becomes_a_request_and_the_work_continues(number, code):
     with stop_requests() as request:
         assert request.code is None
@@ -54,6 +54,22 @@ def test_a_second_interrupt_does_not_wait():
         assert request.code == 130
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGHUP")
+def test_a_terminal_that_closes_sends_twice_what_nohup_ignores():
+    with stop_requests() as request:
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+        assert request.code == 129
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_requests() as request:
+            signal.raise_signal(signal.SIGHUP)
+            assert request.code is None
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_another_thread_gets_a_request_that_never_comes():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -191,6 +192,9 @@ class StepLog:
     def _stopping_when_nobody_reads(self) -> Iterator[None]:
         try:
             yield
-        except BrokenPipeError:
+        except OSError as error:
+            terminal_is_closed = error.errno == errno.EIO
+            if not (terminal_is_closed or isinstance(error, BrokenPipeError)):
+                raise
             close_output()
-            self.request.code = BROKEN_PIPE
+            self.request.code = self.request.code or BROKEN_PIPE

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import math
 from unittest.mock import Mock
+
+import pytest
 
 from minigrad.adaptive.signals import Signals
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
@@ -44,18 +47,31 @@ def test_the_speed_is_that_of_the_steps_of_this_process(make):
     assert line["tokens_per_second"] == run.tokens_before(4) / 2
 
 
-def test_closed_output_becomes_a_request_to_stop(make, monkeypatch):
+@pytest.mark.parametrize("error", [BrokenPipeError(), OSError(errno.EIO, "that of a terminal that was closed")])
+@pytest.mark.parametrize(("before", "code"), [(None, BROKEN_PIPE), (129, 129)])
+def test_closed_output_becomes_a_request_to_stop(make, monkeypatch, error, before, code):
     run, request = make(), StopRequest()
     closed = []
     monkeypatch.setattr("minigrad.training.reporting.step_log.close_output", lambda: closed.append(True))
     with StepLog(run, request) as log:
         with log.timed():
             _, norm = take_step(run)
-        monkeypatch.setattr(log.progress, "log", Mock(side_effect=BrokenPipeError))
+        request.code = before
+        monkeypatch.setattr(log.progress, "log", Mock(side_effect=error))
         log.write(0.01, norm, None)
-        assert request.code == BROKEN_PIPE
+        assert request.code == code
     assert closed == [True]
     assert len(metrics.read(run.folder.path)) == 1  # the line itself is kept
+
+
+def test_output_that_cannot_be_written_is_an_error(make, monkeypatch):
+    run, request = make(), StopRequest()
+    with StepLog(run, request) as log:
+        take_step(run)
+        monkeypatch.setattr(log.progress, "log", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+        with pytest.raises(OSError, match="No space left"):
+            log.write(0.01, 1.0, None)
+    assert request.code is None
 
 
 def test_a_number_of_steps_that_the_clock_chose_is_shown_and_noted(make):
