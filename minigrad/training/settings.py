@@ -100,6 +100,10 @@ class DataSettings(Group):
 _MOST = 10**9  # larger integers are typing errors
 
 
+LIMITS = ("steps", "tokens", "minutes")
+"""The settings of `LengthSettings`; the program may choose steps for the tokens or the minutes of a run."""
+
+
 @dataclass(frozen=True)
 class LengthSettings(Group):
     """How long a run trains."""
@@ -117,6 +121,11 @@ class LengthSettings(Group):
     tokens: int | None = option(
         None, "train on this many tokens, rounded up to whole steps", at_least=1, at_most=10**15, none_means=""
     )
+
+    @property
+    def larger_limit(self) -> str:
+        """What continues a run of this length, in words, such as "a larger --steps or --minutes"."""
+        return "a larger " + " or ".join(flag_of(name) for name in LIMITS if getattr(self, name) is not None)
 
 
 @dataclass(frozen=True)
@@ -355,8 +364,8 @@ class OutputSettings(Group):
     )
     resume: str | None = option(
         None,
-        "continue this run, by default the newest in runs/, with its settings; a larger --steps, --tokens or --minutes "
-        "may be given",
+        "continue this run, by default the newest in runs/, with its settings; a larger value of its --steps, --tokens "
+        "or --minutes may be given",
         value="DIR",
         bare="",
         none_means="",

@@ -122,7 +122,7 @@ def test_a_finished_run_is_reported_again_and_not_trained(monkeypatch, text, tmp
     again = resume(tmp_path / "run")
     assert outcome(tmp_path / "run") == before
     assert (tmp_path / "run" / "report.html").exists()
-    assert "all 4 steps are done; a larger --steps" in " ".join(capsys.readouterr().out.split())
+    assert "ended after 4 steps; a larger --steps" in " ".join(capsys.readouterr().out.split())
     assert (again.command, again.loss, again.val_loss) == (first.command, first.loss, first.val_loss)
 
 

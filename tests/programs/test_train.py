@@ -240,10 +240,10 @@ def test_resume_alone_continues_the_run_written_last(capsys, monkeypatch, text, 
         run(text, Path("runs") / name, steps=1)
     capsys.readouterr()
     assert train_program.main(["--resume"]) == 0
-    said = f"{Path('runs/b')} has ended, after 1 step; a larger --steps, --tokens or --minutes continues it\n"
+    said = f"{Path('runs/b')} has ended, after 1 step; a larger --steps continues it\n"
     assert capsys.readouterr().out.endswith(said)
     assert train_program.main(["--resume", "--plan"]) == 0
-    assert "length      all 1 step are done" in capsys.readouterr().out
+    assert "length      ended after 1 step; " in capsys.readouterr().out
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:

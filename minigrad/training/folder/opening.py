@@ -18,9 +18,7 @@ from minigrad.training.folder import checkpoint
 from minigrad.training.folder.places import RUNS, newest, refuse_links
 from minigrad.training.folder.record import BEST, NOT_STORED, REPORT, Record
 from minigrad.training.folder.run_folder import RunFolder
-from minigrad.training.settings import TrainConfig
-
-_LIMITS = ("steps", "tokens", "minutes")
+from minigrad.training.settings import LIMITS, TrainConfig
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Opening:
         if asks or not is_done or not (place / REPORT).exists():
             return ""
         steps = plural(result["steps"], "step")
-        return f"{place} has ended, after {steps}; a larger --steps, --tokens or --minutes continues it"
+        return f"{place} has ended, after {steps}; {self.asked.larger_limit} continues it"
 
 
 def open_run(
@@ -124,7 +122,7 @@ def _continued(given: TrainConfig, named: Collection[str], record: Record, folde
         if name in NOT_STORED or value in (asked.get(name), used.get(name)):
             continue
         limit = "steps" if name == "decay" else name  # the course of a decay belongs to a number of steps
-        if limit in _LIMITS and used.get(limit) is not None and (getattr(given, limit) or 0) > used[limit]:
+        if limit in LIMITS and used.get(limit) is not None and (getattr(given, limit) or 0) > used[limit]:
             larger[name] = value
         else:
             before = "none" if used.get(name) is None else used[name]
@@ -132,12 +130,16 @@ def _continued(given: TrainConfig, named: Collection[str], record: Record, folde
     if refused:
         raise InputError(
             f"{folder} was started with other settings: {', '.join(sorted(refused))}. Leave these flags out to "
-            "continue it; only --test and a larger --steps, --tokens or --minutes can be given. Another setting needs "
-            "a run of its own (--out)."
+            f"continue it; only --test and {_with_used(given, record).larger_limit} can be given. Another setting "
+            "needs a run of its own (--out)."
         )
     record = _extended(record, larger, folder) if larger else record
-    used = {name: value for name, value in record.used.items() if name != "decay_start"}
-    return record, dataclasses.replace(given, **used)
+    return record, _with_used(given, record)
+
+
+def _with_used(given: TrainConfig, record: Record) -> TrainConfig:
+    """Return the settings in the record of a run, and as given where the record has none."""
+    return dataclasses.replace(given, **{name: value for name, value in record.used.items() if name != "decay_start"})
 
 
 def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record:
@@ -157,4 +159,4 @@ def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record
     if step == steps:
         decays += [""] * (len(stages) - len(decays)) + [record.used.get("decay") or ""]
         stages.append(steps)
-    return dataclasses.replace(record.with_limit(larger, (*_LIMITS, "decay")), stages=stages, decays=decays)
+    return dataclasses.replace(record.with_limit(larger, (*LIMITS, "decay")), stages=stages, decays=decays)

@@ -118,7 +118,7 @@ def _length(plan: Plan) -> str:
     """Return how long the run is in steps or in time, in tokens, and in passes over the text."""
     settings, steps, speed = plan.settings, plan.settings.steps, plan.tokens_per_second()
     if steps and plan.done >= steps:
-        return f"all {plural(steps, 'step')} are done; a larger --steps, --tokens or --minutes continues this run"
+        return f"ended after {plural(steps, 'step')}; {settings.larger_limit} continues this run"
     tokens = plan.tokens_to_come()
     per_pass = max(plan.source.tokens_per_pass(settings.batch * settings.accumulate), 1)
     passes = f"{tokens / per_pass:.1f} passes over the {'lessons' if settings.is_lesson else 'text'}"

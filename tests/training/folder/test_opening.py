@@ -58,7 +58,7 @@ def test_a_run_with_its_last_step_its_result_and_its_report_has_ended(tmp_path):
     assert said() == ""  # stopped before its result was written
     record.result = {"steps": 30}
     record.write(tmp_path / "run")
-    end = f"{tmp_path / 'run'} has ended, after 30 steps; a larger --steps, --tokens or --minutes continues it"
+    end = f"{tmp_path / 'run'} has ended, after 30 steps; a larger --steps continues it"
     assert said() == end
     assert said(steps=40) == said(test=True) == ""
     (tmp_path / "run" / "report.html").unlink()
@@ -131,8 +131,17 @@ def test_only_a_larger_limit_of_the_same_kind_counts(tmp_path):
     folder = begin(tmp_path / "run")
     assert resumed(folder, steps=31)[1].steps == 31
     for refused in ({"steps": 29}, {"minutes": 99.0}, {"tokens": 10**9}):
-        with pytest.raises(InputError, match="was started with other settings"):
+        with pytest.raises(InputError, match=r"was started with other settings.* only --test and a larger --steps can"):
             resumed(folder, **refused)
+
+
+def test_the_limits_that_can_be_larger_are_those_of_the_run(tmp_path):
+    asked = replace(ASKED, steps=None, minutes=5.0)
+    folder = begin(tmp_path / "run", asked, replace(USED, steps=None, minutes=5.0))
+    for chosen in ("a larger --minutes can", "a larger --steps or --minutes can"):
+        with pytest.raises(InputError, match=chosen):
+            resumed(folder, tokens=10**9)
+        RunFolder(folder, Record.read(folder)).fix_steps([(80, 100)])
 
 
 @pytest.mark.parametrize(("step", "stages"), [(0, []), (24, []), (30, [30])])

@@ -222,7 +222,7 @@ def test_the_plan_of_a_continued_run_is_for_the_steps_that_are_left():
     per_step = planned(TrainConfig(steps=50)).settings.tokens_per_step
     assert f"length 50 steps: {50 * per_step:,} tokens, " in whole
     assert f"length 50 steps (20 are done): {30 * per_step:,} tokens, " in half
-    assert "length all 50 steps are done; a larger --steps, --tokens or --minutes continues this run" in finished
+    assert "length ended after 50 steps; a larger --steps continues this run" in finished
 
 
 def test_the_plan_of_a_continued_run_of_minutes_is_for_the_tokens_that_are_left():
