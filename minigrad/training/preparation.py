@@ -103,7 +103,7 @@ class Preparation:
         lessons = self.read_lessons(settings, text) if settings.objective else None
         initial = self.initial_weights(model, text.tokenizer)
         claim, done = compare_claim(family, size, skeleton), folder.step if folder else 0
-        used = metrics.seconds(folder.path) if folder else 0.0
+        used = checkpoint.seconds(folder.path) if folder else 0.0
         plan = Plan(settings, model, text, rates, claim, done, used, world=world, dial=dial, rows=plan_rows(settings))
         if lessons:
             plan = replace(plan, lessons=lessons, taught=lessons.summary(), teacher=lessons.teacher)
@@ -230,7 +230,8 @@ def build(prepared: Prepared, lock: FolderLock, clock: Callable[[], float], gues
         saving.load_moments(model, optimizer, initial.moments_for(model), initial.updates)
     if saved is not None:
         keeping.restore(run, saved)
-        say(ended or f"continuing after step {run.step:,}")
+        lost = "" if metrics.read(folder.path) else "; metrics.jsonl has no line, so the curve before that is gone"
+        say(ended or f"continuing after step {run.step:,}{lost}")
     if ended:
         return None
     folder.begin_or_continue(plan.text.tokenizer, settings, lock)

@@ -8,7 +8,11 @@ import shutil
 import pytest
 
 import train as train_program
+from minigrad.training.folder.opening import open_run
+from minigrad.training.preparation import Preparation
 from minigrad.training.run import Run
+from minigrad.training.settings import TrainConfig
+from tests.killed_runs import Killed, kill, killed_at, stop
 from tests.small_runs import flags, refusal, run, settings
 
 
@@ -43,6 +47,23 @@ def test_a_run_whose_record_is_removed_can_be_continued_all_the_same(monkeypatch
         patch.setattr(Run, "end_step", remove_after)
         run(text, tmp_path / "run", steps=10)
     assert train_program.main(["--resume", str(tmp_path / "run"), "--steps", "12"]) == 0
+
+
+def test_a_run_whose_metrics_are_removed_says_what_is_lost_and_counts_its_time_all_the_same(
+    capsys, monkeypatch, text, tmp_path
+):
+    killed_at(monkeypatch, 7, settings(text, tmp_path / "run", minutes=5.0), clock=lambda: 60.0)
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    capsys.readouterr()
+    assert train_program.main(["--resume", str(tmp_path / "run"), "--plan"]) == 0
+    assert "length      5m 00s (5 steps done): about " in capsys.readouterr().out
+    prepared = Preparation(open_run(TrainConfig(resume=str(tmp_path / "run")))).plan_run()
+    assert prepared.plan.used == 60
+    stop(monkeypatch, 5, kill)
+    with pytest.raises(Killed):
+        train_program.train(TrainConfig(resume=str(tmp_path / "run")))
+    lost = "continuing after step 5; metrics.jsonl has no line, so the curve before that is gone\n"
+    assert lost in capsys.readouterr().out
 
 
 def test_an_ended_run_without_its_checkpoints_is_not_trained_again_from_the_start(capsys, text, tmp_path):

@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,17 +138,39 @@ def load(run: PathLike, step: int | None = None) -> Checkpoint:
     if step not in saved:
         raise InputError(f"{run} holds no checkpoint of step {step}; it has {', '.join(map(str, saved))}")
     folder = _folders(run)[step]
-    try:
+    with _naming_older(run, step):
         weights = read_weights(folder / "model.safetensors")
         moments = read_weights(folder / "optimizer.safetensors")
-        content = read_json(folder / "state.json")
-        if content.get("step") != step or not isinstance(content.get("state"), dict):
-            raise InputError(f"{folder / 'state.json'} is not the state of step {step}")
+        return Checkpoint(step, weights, moments, _state(folder, step))
+
+
+def seconds(run: PathLike) -> float:
+    """Return the seconds that a run had used at its newest checkpoint, 0 without one; InputError if it is damaged."""
+    if not (folders := _folders(run)):
+        return 0.0
+    step = max(folders)
+    with _naming_older(run, step):
+        state = _state(folders[step], step)
+    return State.read(Checkpoint(step, {}, {}, state), run).seconds
+
+
+def _state(folder: Path, step: int) -> dict[str, Any]:
+    """Return the state in the folder of a checkpoint; raises InputError if it is that of another step, or damaged."""
+    content = read_json(folder / "state.json")
+    if content.get("step") != step or not isinstance(state := content.get("state"), dict):
+        raise InputError(f"{folder / 'state.json'} is not the state of step {step}")
+    return state
+
+
+@contextmanager
+def _naming_older(run: PathLike, step: int) -> Iterator[None]:
+    """Return a context in which an InputError about a checkpoint also names the older one that takes its place."""
+    try:
+        yield
     except InputError as error:
-        older = [each for each in saved if each < step]
+        older = [each for each in steps(run) if each < step]
         way_out = f"to continue from step {older[-1]}" if older else "and train again; no older one is left"
-        raise InputError(f"{error}. Delete the folder {folder} {way_out}.") from error
-    return Checkpoint(step, weights, moments, content["state"])
+        raise InputError(f"{error}. Delete the folder {_folders(run)[step]} {way_out}.") from error
 
 
 @dataclass

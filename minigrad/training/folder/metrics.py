@@ -107,12 +107,6 @@ def _finite(value: Any) -> Any:
     return value if value is None or math.isfinite(value) else None
 
 
-def seconds(run: PathLike) -> float:
-    """Return the time at the newest line of a run, in seconds since it began; 0 without a line."""
-    lines = read(run)
-    return float(lines[-1]["seconds"]) if lines else 0.0
-
-
 def read(run: PathLike) -> list[dict[str, Any]]:
     """Return the lines of metrics.jsonl in the run folder `run`, oldest first; none if there is no such file.
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.errors import InputError
+from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import Best, Checkpoint, Sample, State, Totals
 
 
@@ -71,3 +72,14 @@ def test_a_state_without_a_best_model_is_read():
     values = State(3, 1.5, Totals(), []).as_dict()
     assert "best" not in values
     assert read(values).best is None
+
+
+def test_the_seconds_of_a_run_are_those_of_its_newest_checkpoint(tmp_path):
+    assert checkpoint.seconds(tmp_path) == 0
+    for step in (1, 2):
+        state = State(step, step * 1.5, Totals(), []).as_dict({"guest": {}})
+        folder = checkpoint.save(tmp_path, step, weights={}, moments={}, state=state)
+    assert checkpoint.seconds(tmp_path) == 3
+    (folder / "state.json").unlink()
+    with pytest.raises(InputError, match=r"state\.json.*Delete the folder .*2 to continue from step 1\.$"):
+        checkpoint.seconds(tmp_path)
