@@ -218,13 +218,13 @@ def check_unseen(config: EvaluateConfig, record: Record, documents: Sequence[str
     instead = "Give --data a text that the model was not trained on"
     if config.split == "test" and not record.test_text:
         raise InputError(f"{config.run} was trained without a test text of its own. {instead}")
-    known, found = record.validation_text, fingerprint(tokens)
+    known, found, changed = record.validation_text, fingerprint(tokens), "the text or the tokenizer"
     if config.split == "test":
-        known, found = record.test_text, of_test(documents)
+        known, found, changed = record.test_text, of_test(documents), "the text"
     if known not in ("", found):
         raise InputError(
-            f"the {config.split} text of {record.text_name} is not the one that {config.run} held out: the text has "
-            f"changed, or Python has another version. {instead}"
+            f"the {config.split} text of {record.text_name} is not the one that {config.run} held out: "
+            f"{changed} has changed, or Python has another version. {instead}"
         )
 
 

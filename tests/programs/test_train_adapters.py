@@ -81,6 +81,7 @@ def test_another_base_is_refused_on_resume_and_what_adapters_need_is_named(
     model.save(copy)
     error = refusal(capsys, "--resume", tmp_path / "run")
     assert error.startswith(f"the model in {copy} is not the one that {tmp_path / 'run'} began with")
+    assert f"that was in {copy}: put that one back, or train new adapters: --init {copy} --adapter-rank" in error
     assert record(tmp_path / "run")["base"]
     changed = replace(adapting(book, copy, tmp_path / "new"), init=None, objective=None)
     assert refusal(capsys, *flags(changed)).startswith("--adapter-rank trains beside the weights of a trained model")

@@ -185,12 +185,18 @@ class RunFolder:
 
     def check_text(self, found: Mapping[str, str]) -> None:
         """Raise InputError if the run would not continue with the data that it began with; `found`: `fingerprints`."""
-        if changed := difference(self.record, found):
-            raise InputError(
-                f"{changed} is not the one that {self.path} began with, so the "
-                "run cannot continue as if it had never stopped. Start a new one from its weights: "
-                f"--init {self.path} --out DIR"
-            )
+        if not (changed := difference(self.record, found)):
+            return
+        init, rank = self.record.used.get("init"), self.record.used.get("adapter_rank")
+        if self.record.base == found["base"]:
+            way_out = f"Start a new one from its weights: --init {self.path} --out DIR"
+        else:  # the adapters would change a model that they were not trained for
+            way_out = f"Its adapters belong to the model that was in {init}: put that one back, or train new adapters: "
+            way_out += f"--init {init} --adapter-rank {rank} --out DIR"
+        raise InputError(
+            f"{changed} is not the one that {self.path} began with, so the run cannot continue as if it had never "
+            f"stopped. {way_out}"
+        )
 
     @property
     def best(self) -> Path:
