@@ -27,7 +27,11 @@ class ModelSettings(Group):
         "auto", "auto, nano, micro, mini, small, or a published size; auto: the best for the time", value="SIZE"
     )
     init: str | None = option(
-        None, "start from the weights of a run or a shipped model, and its size", value="RUN", none_means=""
+        None,
+        "start from the weights of a run or a shipped model, and its size",
+        value="RUN",
+        none_means="",
+        filled=True,
     )
     set: str | None = option(
         None, "change the model's config, as in rope_theta=1e6,tied_head=false", value="NAME=VALUE,...", none_means=""
@@ -153,6 +157,7 @@ class OptimisationSettings(LengthSettings):
         "say where STEPS changed. The command that repeats a run contains it",
         value="START:STEPS,...",
         none_means="the last fifth of --steps",
+        filled=True,
     )
     schedule: str = option(
         "wsd",
@@ -269,6 +274,7 @@ class TeachingSettings(Group):
         "with --objective distill: a run or a shipped model with the same tokenizer, whose distributions are learned",
         value="RUN",
         none_means="",
+        filled=True,
     )
     teacher_share: float = option(0.5, "share of the teacher in the loss; the text has the rest", at_least=0, at_most=1)
     teacher_temperature: float = option(1.0, "divides the logits of both; above 1 unlikely tokens count more", above=0)

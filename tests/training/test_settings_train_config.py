@@ -98,3 +98,9 @@ def test_the_flags_stand_in_the_order_of_their_groups():
 def test_paths_are_kept_as_text() -> None:
     asked = TrainConfig(data=Path("a.txt"), held_out=Path("b.txt"), tokenizer=Path("c"))  # type: ignore[arg-type]
     assert (asked.data, asked.held_out, asked.tokenizer) == ("a.txt", "b.txt", "c")
+
+
+@pytest.mark.parametrize("name", ["decay", "init", "teacher", "tokenizer"])
+def test_an_empty_text_is_refused(name):
+    with pytest.raises(InputError, match=f"{name} takes text that is not empty, not ''"):
+        TrainConfig(**{name: ""}).check()
