@@ -196,7 +196,7 @@ class Evaluation:
         lines = [
             f"model  {self.model}",
             f"text   {self.text}: {plural(len(self.documents), 'document')}, {format_bytes(whole.num_bytes)}, "
-            f"{words.words:,} words, {whole.tokens:,} tokens",
+            f"{plural(words.words, 'word')}, {plural(whole.tokens, 'token')}",
             f"read   {self.reading}",
             "",
             *(f"{name:<24}{value:>12}  {note}".rstrip() for name, value, note in rows),

@@ -11,10 +11,11 @@ def format_count(number: float) -> str:
 def format_estimate(number: float) -> str:
     """Return an estimate with two significant digits.
 
-    >>> format_estimate(509_921)
-    '510,000'
+    >>> format_estimate(509_921), format_estimate(4.83)
+    ('510,000', '4.8')
     """
-    return format_count(float(f"{number:.2g}"))
+    rounded = float(f"{number:.2g}")
+    return format_count(rounded) if rounded >= 10 else f"{rounded:g}"
 
 
 def plural(number: int, noun: str) -> str:
@@ -30,11 +31,11 @@ def plural(number: int, noun: str) -> str:
 def format_bytes(number: float) -> str:
     """Return a size in powers of 1,000.
 
-    >>> format_bytes(512), format_bytes(1_536_000)
-    ('512 bytes', '1.5 MB')
+    >>> format_bytes(1), format_bytes(512), format_bytes(1_536_000)
+    ('1 byte', '512 bytes', '1.5 MB')
     """
     if number < 1000:
-        return f"{number:.0f} bytes"
+        return plural(round(number), "byte")
     power = 1 if number < 999_950 else 2 if number < 999_950_000 else 3  # beyond these, 1000.0 would be printed
     return f"{number / 1000**power:,.1f} {' kMG'[power]}B"
 

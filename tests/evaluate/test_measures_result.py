@@ -27,6 +27,8 @@ def result(count: int, **changes) -> Evaluation:
 def test_the_table_has_every_figure_in_plain_words():
     lines = result(3).describe().split("\n")
     assert "text   text in a.txt: 3 documents, 300 bytes, 50 words, 100 tokens" in lines
+    single = result(1, whole=LossSum("text", 1, 1, 4.0), words=Words(1, 1)).describe()
+    assert "text   text in a.txt: 1 document, 1 byte, 1 word, 1 token\n" in single
     values = {line[:24].strip(): line[24:36].strip() for line in lines}
     assert values["bits per byte"] == f"{400 / 300 / math.log(2):.4f}"
     assert values["nats per token"] == "4.0000"

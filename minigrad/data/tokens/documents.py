@@ -17,6 +17,7 @@ from minigrad.data.tokens.source import Reader, Spans
 from minigrad.data.tokens.token_files import TokenFile, Tokens, row_of
 from minigrad.errors import InputError
 from minigrad.random import generator
+from minigrad.system.units import format_estimate, plural
 
 _Integers = npt.NDArray[np.int64]
 _PART = 1 << 24  # tokens that are searched for the starts of documents at a time
@@ -34,7 +35,7 @@ class Documents(Reader):
         self.num_rows = len(self.row) - 1  # tokens that have a target
         if self.num_rows < 1 or context < 1:
             raise InputError(
-                f"the text has {len(self.row):,} tokens and the context is {context:,}: "
+                f"the text has {plural(len(self.row), 'token')} and the context is {context:,}: "
                 "there must be 2 tokens and a context of at least 1."
             )
         parts = range(0, self.num_rows, _PART)  # a row on disk may be larger than the memory
@@ -94,5 +95,6 @@ class Documents(Reader):
     def describe(self, batch_size: int) -> str:
         """Return how many documents and pieces of longer ones a step reads on average, in words."""
         is_whole, per_step = self._pieces_of == 1, batch_size * self.context
-        documents, pieces = is_whole.sum() / self.num_rows, self._pieces_of[~is_whole].sum() / self.num_rows
-        return f": about {documents * per_step:.2g} documents and {pieces * per_step:.2g} pieces of longer ones"
+        each = is_whole.sum(), self._pieces_of[~is_whole].sum()
+        documents, pieces = (format_estimate(number / self.num_rows * per_step) for number in each)
+        return f": about {documents} documents and {pieces} pieces of longer ones"

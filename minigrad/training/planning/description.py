@@ -63,7 +63,7 @@ def _model_rows(plan: Plan) -> dict[str, str]:
     trained = f"{model.num_trained():,} of the parameters are trained, the others are frozen"
     return {
         "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
-        f"{model.config.num_layers} layers of width {model.config.width}{costs.in_each_token(model)}",
+        f"{plural(model.config.num_layers, 'layer')} of width {model.config.width}{costs.in_each_token(model)}",
         "adapters": f"of rank {settings.adapter_rank}: {trained}" if settings.adapter_rank else "",
         "claimed": plan.claim,
         "lessons": plan.taught,
@@ -104,6 +104,7 @@ def _budget_rows(plan: Plan) -> dict[str, str]:
         f"for activations, {format_bytes(memory.snapshot)} to save from while training goes on, "
         f"{format_bytes(memory.program)} for Python, its libraries and the text; about "
         f"{format_bytes(costs.COMPILING)} more while kernels are compiled, once on a machine",
+        "refused": plan.lack_of_memory(),
         "machine": f"{hardware.describe()}; {products}",
         "variables": environment.other_processor(),
         "processes": processes if plan.world.size > 1 else "",
@@ -165,7 +166,7 @@ def _source_rows(text: TokenizedCorpus, num_tokens: float | None) -> dict[str, s
     rows = {}
     each = zip(text.corpus.corpora, text.train.files, text.train.shares, strict=True)
     for number, (source, file, share) in enumerate(each, start=1):
-        times = "" if num_tokens is None else f", read {share * num_tokens / max(len(file), 1):.2g} times"
+        times = "" if num_tokens is None else f", read {format_estimate(share * num_tokens / max(len(file), 1))} times"
         size = f"{plural(source.num_documents, 'document')}, {format_count(len(file))} tokens to train on"
         rows[f"text {number}"] = f"{100 * share:.3g}%: {source.description}: {size}{times}"
     return rows

@@ -81,14 +81,20 @@ class Plan:
             )
 
     def check_memory(self) -> None:
-        """Raise InputError if training needs more memory than this machine can give to each process on it."""
+        """Raise InputError if there is a `lack_of_memory`."""
+        if lack := self.lack_of_memory():
+            raise InputError(lack)
+
+    def lack_of_memory(self) -> str:
+        """Return why training is refused if it needs more memory than each process on this machine can get, or ""."""
         needed, available = self.memory(), hardware.available_memory_bytes() // self.world.sharing
-        if available and needed.total > available:
-            raise InputError(
-                f"training {self.model.num_parameters():,} parameters needs about {format_bytes(needed.total)} "
-                f"({format_bytes(needed.state)} of weights, gradients and moments); {format_bytes(available)} are "
-                "free. Take a smaller --size, --batch or --context, or more --accumulate."
-            )
+        if not available or needed.total <= available:
+            return ""
+        return (
+            f"training {self.model.num_parameters():,} parameters needs about {format_bytes(needed.total)} "
+            f"({format_bytes(needed.state)} of weights, gradients and moments); {format_bytes(available)} are "
+            "free. Take a smaller --size, --batch or --context, or more --accumulate."
+        )
 
     def memory(self) -> costs.Memory:
         """Estimate the memory of training, of each process."""

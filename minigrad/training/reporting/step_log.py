@@ -15,7 +15,7 @@ from minigrad.evaluate.losses import Score
 from minigrad.system import forks, hardware
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.system.terminal import close_output, fold_blank_lines, printable, say
-from minigrad.system.units import format_seconds
+from minigrad.system.units import format_seconds, plural
 from minigrad.training.folder.checkpoint import Totals
 from minigrad.training.folder.metrics import FIELDS, VALIDATION, Measurement, Metrics
 from minigrad.training.run import Run
@@ -186,7 +186,7 @@ class StepLog:
         """Show a text that the model generated."""
         indented = textwrap.indent(fold_blank_lines(sample), "    | ", predicate=lambda line: True)
         with self._stopping_when_nobody_reads():
-            self.progress.say(f"what it writes after {self.run.step:,} steps:\n{indented}")
+            self.progress.say(f"what it writes after {plural(self.run.step, 'step')}:\n{indented}")
 
     @contextlib.contextmanager
     def _stopping_when_nobody_reads(self) -> Iterator[None]:

@@ -124,5 +124,5 @@ def test_the_halves_of_a_step_have_nearly_equally_many_tokens():
 
 @pytest.mark.parametrize(("tokens", "context"), [(0, 8), (1, 8), (9, 0)])
 def test_a_text_with_nothing_to_predict_is_refused(tokens, context):
-    with pytest.raises(InputError, match=f"has {tokens} tokens and the context is {context}"):
+    with pytest.raises(InputError, match=f"has {tokens} tokens? and the context is {context}"):
         Documents(np.arange(tokens), context)

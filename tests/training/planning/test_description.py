@@ -55,6 +55,7 @@ def test_each_of_several_texts_has_a_row():
     assert rows["text"] == "2 texts: 3 documents, 13.5 kB to train on, 150 bytes for validation"
     assert rows["text 1"] == "80%: letters: 2 documents, 500 tokens to train on, read 1.6 times"
     assert rows["text 2"] == "20%: digits: 1 document, 4,000 tokens to train on, read 0.05 times"
+    assert text_rows(text, 9, 1e6)["text 1"].endswith("read 1,600 times")
     assert text_rows(text, 9, None)["text 2"].endswith("4,000 tokens to train on")
 
 

@@ -67,7 +67,7 @@ def test_too_little_text_is_refused_in_training_and_validation_text():
         planned(small, text(validation=16)).check_text()
     packed = TrainConfig(steps=5, context=16)
     planned(packed, text(2, 2)).check_text()
-    with pytest.raises(InputError, match="the text has 1 tokens and the context is 16: there must be 2 tokens"):
+    with pytest.raises(InputError, match="the text has 1 token and the context is 16: there must be 2 tokens"):
         planned(packed, text(train=1)).check_text()
 
 
@@ -81,6 +81,7 @@ def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: needed - 1)
     with pytest.raises(InputError, match=r"training 984,288 parameters needs about .* MB are free\. Take a smaller"):
         five.check_memory()
+    assert f" refused {five.lack_of_memory()} machine" in joined(describe(five, Path("a")))
 
 
 def test_the_time_of_the_evaluation_is_that_of_the_tokens_that_it_reads():
@@ -150,6 +151,7 @@ def test_the_plan_says_how_many_documents_pieces_and_tokens_a_step_holds():
     assert "4 x 16 tokens: about 0 documents and 4.8 pieces of longer ones, peak" in said()  # 3 of 40 tokens
     assert "4 x 16 tokens x 2 parts: about 0 documents and 9.6 pieces of longer ones, peak" in said(accumulate=2)
     assert "4 x 50 tokens: about 5 documents and 0 pieces of longer ones, peak" in said(context=50)
+    assert "400 x 16 tokens: about 0 documents and 480 pieces" in said(batch=400)
     assert "4 x 16 tokens in windows that cross documents, peak" in said(documents="windows")
 
 
@@ -208,6 +210,11 @@ def test_a_text_that_is_read_too_often_is_warned_of():
     assert "; the text is read so often that the last pass is worth 0% of new text" in often
     assert "take less time, or more --data, such as python-docs:0.8,python-source:0.2 with --held-out" in often
     assert "so often" not in seldom
+
+
+def test_a_model_of_one_layer_is_described_in_the_singular():
+    one = replace(planned(TrainConfig(steps=5)), model=models.skeleton("vidya-v2", "nano", num_layers=1))
+    assert "parameters, 1 layer of width 96" in joined(describe(one, Path("runs/a")))
 
 
 def test_a_vocabulary_that_the_text_does_not_fill_is_mentioned():

@@ -96,7 +96,10 @@ def test_a_sample_is_shown_with_the_step_it_was_written_at(make, capsys):
     run.step = 1_200
     with StepLog(run, StopRequest()) as log:
         log.show_sample("to be\n\x1bnot\n")
-    assert "after 1,200 steps:\n    | to be\n    | \ufffdnot\n" in capsys.readouterr().out
+        assert "after 1,200 steps:\n    | to be\n    | \ufffdnot\n" in capsys.readouterr().out
+        run.step = 1
+        log.show_sample("to be\n")
+        assert "after 1 step:\n    | to be\n" in capsys.readouterr().out
 
 
 def test_the_decisions_on_the_context_are_logged_once_and_changes_are_shown(make, capsys):
