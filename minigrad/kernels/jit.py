@@ -20,12 +20,13 @@ import hashlib
 import platform
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba import carray, types  # type: ignore[attr-defined]
-from numba.core.caching import UserProvidedCacheLocator
+from numba.core.caching import FunctionCache, UserProvidedCacheLocator
 from numba.core.imputils import lower_builtin
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic, type_callable
@@ -88,6 +89,15 @@ class Locator(UserProvidedCacheLocator):
         return Path(py_file).parent.name
 
 
+class CodeCache(FunctionCache):
+    """Numba's cache of compiled code, but that a full disk only costs time: the next start compiles again."""
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write the code of a kernel for some types of arguments, if that is possible."""
+        with suppress(OSError):
+            super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+
+
 def kernel(function: Function) -> Function:
     """Compile a loop, with `reassoc`."""
     return _compile(function, _FAST, _INLINED)
@@ -114,9 +124,9 @@ def _compile(function: Function, flags: set[str], inlining: Any) -> Function:
     before = options.CACHE_DIR, options.CACHE_LOCATOR_CLASSES
     options.CACHE_DIR, options.CACHE_LOCATOR_CLASSES = str(_FOLDER or ""), f"{__name__}.{Locator.__name__}"
     try:
-        compiled: Function = numba.njit(
-            function, nogil=True, cache=_FOLDER is not None, error_model="numpy", fastmath=flags, **inlining
-        )
+        compiled: Any = numba.njit(function, nogil=True, error_model="numpy", fastmath=flags, **inlining)
+        if _FOLDER is not None and not options.DISABLE_JIT:
+            compiled._cache = CodeCache(function)  # type: ignore[no-untyped-call]
     finally:
         options.CACHE_DIR, options.CACHE_LOCATOR_CLASSES = before
     KERNELS[f"{function.__module__.removeprefix('minigrad.kernels.')}.{function.__name__}"] = compiled

@@ -11,6 +11,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 from minigrad.kernels import jit
 from minigrad.kernels.decoding.machine import run_program
@@ -34,6 +35,24 @@ def test_compiling_leaves_the_cache_folder_of_numba_as_it_was() -> None:
         assert before == (numba.config.CACHE_DIR, numba.config.CACHE_LOCATOR_CLASSES)
     finally:
         KERNELS.pop(next(name for name in KERNELS if name.endswith(".double")))
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_full_disk_only_costs_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries = []
+
+    def fail(*_: Any) -> None:
+        tries.append(1)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(IndexDataCacheFile, "save", fail)
+    monkeypatch.setattr(jit, "KERNELS", {})
+
+    def one_more(number: int) -> int:
+        return number + 1
+
+    assert jit.kernel(one_more)(2) == 3
+    assert tries or jit._FOLDER is None
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
