@@ -27,11 +27,7 @@ class ModelSettings(Group):
         "auto", "auto, nano, micro, mini, small, or a published size; auto: the best for the time", value="SIZE"
     )
     init: str | None = option(
-        None,
-        "start from the weights of a run or a shipped model, and its size",
-        value="RUN",
-        none_means="",
-        filled=True,
+        None, "start from the weights and the size of a run or shipped model", value="RUN", none_means="", filled=True
     )
     set: str | None = option(
         None, "change the model's config, as in rope_theta=1e6,tied_head=false", value="NAME=VALUE,...", none_means=""

@@ -265,6 +265,7 @@ def with_results(project: Project, arm: str, *, opened: bool) -> Study:
         place = project.folder / "runs" / job.place
         place.mkdir(parents=True)
         result = synthetic.result(study, job.arm, job.seed)
+        result["settings"] |= study.given(study.named(job.arm))
         write_json(place / one_run.RESULT, result)
         if opened:
             write_json(place / one_run.TEST, {"documents": result["documents"]})

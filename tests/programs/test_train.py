@@ -276,7 +276,9 @@ def test_a_run_whose_terminal_closes_is_saved(text, tmp_path):
     ours, theirs = os.openpty()
     words = flags(settings(text, tmp_path / "run", steps=100_000, save_every=100_000))
     command = [sys.executable, "train.py", *map(str, words)]
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup, if it runs these tests, has it ignored
     process = subprocess.Popen(command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    signal.signal(signal.SIGHUP, before)
     os.close(theirs)
     said = b""
     while b"/100,000 " not in said:

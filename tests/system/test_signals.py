@@ -20,11 +20,13 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
-def python_handles_ctrl_c():
-    """A shell starts background jobs with SIGINT ignored; these tests need it as on a terminal."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def signals_are_handled_as_on_a_terminal():
+    """A shell starts background jobs with SIGINT ignored, and nohup ignores SIGHUP."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in EXIT_CODES}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(("number", "code"), [(each, 128 + each) for each in EXIT_CODES])
@@ -62,14 +64,11 @@ def test_a_terminal_that_closes_sends_twice_what_nohup_ignores():
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGHUP)
         assert request.code == 129
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with stop_requests() as request:
-            signal.raise_signal(signal.SIGHUP)
-            assert request.code is None
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with stop_requests() as request:
+        signal.raise_signal(signal.SIGHUP)
+        assert request.code is None
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def test_another_thread_gets_a_request_that_never_comes():

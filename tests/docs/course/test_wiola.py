@@ -27,9 +27,10 @@ def command(program: str) -> list[str]:
 
 
 def test_the_recipe_of_the_paper_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = write_text(tmp_path / "words.txt")
+    (tmp_path / "docs").mkdir()
+    text = write_text(tmp_path / "docs/words.md")
     monkeypatch.chdir(tmp_path)
-    learn = [str(text) if each == "docs" else each for each in command("-m tokenizer") if each != "README.md"]
+    learn = [each for each in command("-m tokenizer") if each != "README.md"]
     learn[learn.index("--vocab") + 1] = "300"
     assert tokenizer_program(learn) == 0
     flags = command("train.py")
