@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.evaluation.checks import Result
 from benchmarks.evaluation.intervals import holm, over_seeds_and_documents
-from benchmarks.evaluation.report import compare, paired
+from benchmarks.evaluation.report import Compared, compare, paired
 from benchmarks.evaluation.results import nats, read_table, score
 from benchmarks.evaluation.study import Study
-from docs.measurements.records import read
+from docs.measurements.records import Record, read
 from tests.source_files import ROOT
 
 FOLDER = ROOT / "benchmarks" / "evaluation"
@@ -68,41 +70,51 @@ def test_the_record_of_a_study_is_what_its_table_gives(table: Path) -> None:
     if number:
         study = study.in_round(int(number) - 1, {each["job"]["arm"] for each in results.finished})
     assert len(results.finished) == study.count()
-    (comparison,) = study.comparisons()
-    record = read()[name.replace("_", "-")]
-    compared = compare(study, results, comparison, study.judged[0], "documents")
-    tested = [each for each in compared if each.arm.name != study.control and not each.arm.leaks]
-    ps = holm([each.both.p_differs() for each in tested])
-    corrected = {each.arm.name: p for each, p in zip(tested, ps, strict=True)}
-    for each in compared:
-        p = corrected.get(each.arm.name)
-        runs = list(results.of(comparison, each.arm.name).values())
-        wanted = {
-            "parameters": each.parameters,
-            "bits per byte": np.mean(each.scores),
-            "steps": np.mean([run["steps"] for run in runs]),
-            "processor seconds": np.mean([run["seconds"] for run in runs]),
-            "difference": each.both.mean,
-            "p": p,
-            "p, corrected": p,
-        }
-        parts = ("nats, repeated pairs", "nats, other tokens")
-        wanted |= dict(zip(parts, np.mean([nats(run, study.judged[0]) for run in runs], axis=0), strict=True))
-        shares = [np.mean(run["merge_ratio"]) for run in runs if "merge_ratio" in run]
-        wanted["tokens merged, %"] = 100 * np.mean(shares) if shares else None
-        for length in study.judged[1:]:
-            wanted[f"bits per byte, {length}"] = np.mean([score(run, length) for run in runs])
-        for column in record.columns:
-            printed = record.values(each.arm.name)[record.columns.index(column)]
-            if not printed:
-                assert p is None
-                assert column in ("difference", "95% interval", "p", "p, corrected", "tokens merged, %")
-            elif column == "95% interval":
-                ends = [record.value(each.arm.name, column, number) for number in (0, 1)]
-                assert ends == pytest.approx(each.both.interval(), abs=1e-3)
-            else:
-                digits = len(printed.split()[0].partition(".")[2])
-                assert record.value(each.arm.name, column) == pytest.approx(wanted[column], abs=0.51 * 10**-digits)
-        spread = re.search(r"\((.*)\)", record.values(each.arm.name)[record.columns.index("bits per byte")])
-        assert spread
-        assert float(spread[1]) == pytest.approx(np.std(each.scores, ddof=1), abs=5.1e-4)
+    record, several = read()[name.replace("_", "-")], len(study.comparisons()) > 1
+    for comparison in study.comparisons():
+        compared = compare(study, results, comparison, study.judged[0], "documents")
+        tested = [each for each in compared if each.arm.name != study.control and not each.arm.leaks]
+        ps = holm([each.both.p_differs() for each in tested])
+        corrected = {each.arm.name: p for each, p in zip(tested, ps, strict=True)}
+        for each in compared:
+            row = f"{each.arm.name}, {comparison.corpus}" if several else each.arm.name
+            runs = list(results.of(comparison, each.arm.name).values())
+            check_row(record, row, expected(study, each, runs, corrected.get(each.arm.name)), each)
+
+
+def expected(study: Study, each: Compared, runs: list[Result], p: float | None) -> dict[str, Any]:
+    """Return the figures of an arm by the columns of a record."""
+    wanted = {
+        "parameters": each.parameters,
+        "bits per byte": np.mean(each.scores),
+        "steps": np.mean([run["steps"] for run in runs]),
+        "processor seconds": np.mean([run["seconds"] for run in runs]),
+        "difference": each.both.mean,
+        "p": p,
+        "p, corrected": p,
+    }
+    parts = ("nats, repeated pairs", "nats, other tokens")
+    wanted |= dict(zip(parts, np.mean([nats(run, study.judged[0]) for run in runs], axis=0), strict=True))
+    shares = [np.mean(run["merge_ratio"]) for run in runs if "merge_ratio" in run]
+    wanted["tokens merged, %"] = 100 * np.mean(shares) if shares else None
+    for length in study.judged[1:]:
+        wanted[f"bits per byte, {length}"] = np.mean([score(run, length) for run in runs])
+    return wanted
+
+
+def check_row(record: Record, row: str, wanted: dict[str, Any], each: Compared) -> None:
+    """Compare what a record prints of an arm with what its runs give."""
+    for column in record.columns:
+        printed = record.values(row)[record.columns.index(column)]
+        if not printed:
+            assert wanted["p"] is None
+            assert column in ("difference", "95% interval", "p", "p, corrected", "tokens merged, %")
+        elif column == "95% interval":
+            ends = [record.value(row, column, number) for number in (0, 1)]
+            assert ends == pytest.approx(each.both.interval(), abs=1e-3)
+        else:
+            digits = len(printed.split()[0].partition(".")[2])
+            assert record.value(row, column) == pytest.approx(wanted[column], abs=0.51 * 10**-digits)
+    spread = re.search(r"\((.*)\)", record.values(row)[record.columns.index("bits per byte")])
+    assert spread
+    assert float(spread[1]) == pytest.approx(np.std(each.scores, ddof=1), abs=5.1e-4)
