@@ -41,8 +41,8 @@ if TYPE_CHECKING:  # the command line is read before NumPy and the rest are impo
 def generate(config: GenerateConfig) -> Generator[str]:
     """Yield the texts in parts, each with its prompt first; a rule separates two texts.
 
-    The page of --explain is written at the end, also if this is closed earlier. Raises InputError if the folder cannot
-    be used, or if the page cannot be written.
+    The page of --explain is written at the end, also if Ctrl-C or a closed pipe comes before. Raises InputError if
+    the folder cannot be used, or if the page cannot be written.
     """
     if config.explain is not None:
         check_new_file(Path(config.explain))
@@ -56,6 +56,11 @@ def generate(config: GenerateConfig) -> Generator[str]:
             which = f"prompt {number}" if len(prompts) > 1 else "the prompt"
             notice(f"{which} has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")
     drawn: list[Token] = []
+
+    def explain() -> None:
+        if config.explain is not None:
+            write_explanation(loaded, prompts[0], drawn, config)
+
     tokens = watched(loaded.stream(prompts, config), config, loaded.tokenizer, drawn)
     try:
         yield config.prompt[0]
@@ -64,9 +69,10 @@ def generate(config: GenerateConfig) -> Generator[str]:
             if ended:
                 following = (number + 1) // config.samples  # the number of the next text's prompt
                 yield "\n\n---\n\n" + config.prompt[following] if following < len(prompts) else "\n"
-    finally:  # also after Ctrl-C, or when the reader closed the pipe: the page shows what was drawn until then
-        if config.explain is not None:
-            write_explanation(loaded, prompts[0], drawn, config)
+    except (KeyboardInterrupt, GeneratorExit):  # Ctrl-C, or a closed pipe: the page shows what was drawn until then
+        explain()
+        raise
+    explain()
 
 
 def chat(config: GenerateConfig) -> Generator[str]:
@@ -205,7 +211,9 @@ def compile_kernels(model: LanguageModel) -> None:
         kernels += [linear, widen_lines]
     if all(is_stored(kernel) for kernel in kernels) or not (decoder := Decoder(model)).has_program:
         return
-    notice("compiling kernels, which can take minutes")  # `tell_if_nothing_is_kept` says if each start does
+    notice(
+        "compiling kernels, which can take minutes"
+    )  # `tell_if_nothing_is_kept` says so if every start compiles again
     model.eval()
     cache = model.new_cache(1, 2)
     with no_grad():
@@ -330,7 +338,7 @@ def write(config: GenerateConfig, explicit: Collection[str] = ()) -> Generator[s
         config = replace(config, samples=4)
     console.check_text("prompt", config.prompt)
     console.check_text("stop", config.stop)
-    # A page needs none: it would wait for an open pipe of the program that started this one, as a server's often is.
+    # A page needs none, and reading one could wait for ever on a pipe that the calling program keeps open.
     needs_no_prompt = config.chat or config.teach or config.page is not None
     if not needs_no_prompt or console.STANDARD_INPUT in config.prompt:
         config = replace(config, prompt=console.read_prompts(config.prompt))

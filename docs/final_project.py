@@ -24,7 +24,7 @@ import numpy as np
 
 import models
 from benchmarks.evaluation.causality import ALLOWED, leak
-from benchmarks.evaluation.report import LEAST_PAIRS, compare, differences
+from benchmarks.evaluation.report import LEAST_PAIRS, at_end, compare, differences
 from benchmarks.evaluation.results import read
 from benchmarks.evaluation.study import Arm, Study
 from minigrad import no_grad
@@ -139,9 +139,11 @@ def answer(project: Project) -> Iterator[str]:
     if not all("test" in each for each in results.finished if not each["job"]["tunes"]):
         yield "the test text was not opened: the command of the runs, with --open-test"
         return
-    compared = compare(study, results, study.comparisons()[0], study.judged[0], "test")
-    row = next((row for row in differences(study, compared).rows if row[0] == arm.name), None)
-    if row is None:
+    first = study.comparisons()[0]
+    compared = compare(study, results, first, study.judged[0], "test")
+    table = differences(study, compared, at_end(study, results, first.corpus))
+    row = next(row for row in table.rows if row[0] == arm.name)
+    if row[1] == "0":
         yield f"no run of {arm.name!r} was finished"
         return
     path = project.folder / "answer.md"

@@ -123,6 +123,7 @@ def _with_adapters(model: LanguageModel, folder: Path, base: Path) -> LanguageMo
             f'merge {base} first: models.load("{base}").save(DIR)'
         )
     load_adapters(model, folder)
+    model.end_ids = read_end_ids(folder) or model.end_ids
     if format_of(model) is None:
         merge(model)
     return model
@@ -145,6 +146,7 @@ def grow(folder: str | Path, size: str = "2.1", seed: int = 0, **overrides: Any)
     found = initial_weights_for(model, folder)
     model.initialise(seed, np.result_type(*(array.dtype for array in found.weights.values())))
     found.fill(model)
+    model.end_ids = read_end_ids(folder)
     return model
 
 

@@ -67,6 +67,7 @@ class Compared(NamedTuple):
     parameters: int
     pairs: int
     planned: int  # pairs that the study wants
+    missing: int  # of these, the ones that are still to be made
     failed: int  # runs of the arm or the control that failed
     both: Difference  # with the error of seeds and documents
     seeds: Difference  # with that of the seeds alone
@@ -104,9 +105,10 @@ def compare(study: Study, results: Results, comparison: Comparison, length: int,
             spread = seeds.error * math.sqrt(len(common))
         scores = [score(runs[seed], length, part) for seed in sorted(runs)]
         parameters = next((each["parameters"] for each in runs.values()), 0)
-        planned = 0 if is_control else len({*study.seeds_of(arm)} & {*study.seeds_of(study.named(study.control))})
-        failed = sum(comparison.has(job) and job.arm in (arm.name, study.control) for job, _ in results.failed)
-        found.append(Compared(arm, scores, parameters, len(common), planned, failed, both, seeds, spread))
+        planned = set() if is_control else {*study.seeds_of(arm)} & {*study.seeds_of(study.named(study.control))}
+        failed = [job.seed for job, _ in results.failed if comparison.has(job) and job.arm in (arm.name, study.control)]
+        counts = len(common), len(planned), len(planned - {*common, *failed}), len(failed)
+        found.append(Compared(arm, scores, parameters, *counts, both, seeds, spread))
     return found
 
 
@@ -134,11 +136,6 @@ def verdict(each: Compared, differs: float, equivalent: float, margin: float, in
     return "open"
 
 
-def is_incomplete(compared: Sequence[Compared]) -> bool:
-    """Whether runs of a comparison are still to be made."""
-    return any(each.planned - each.pairs > each.failed for each in compared)
-
-
 def differences(study: Study, compared: Sequence[Compared], at_end: Collection[str] = ()) -> Table:
     """Return the table of all arms, with p-values that are corrected for the number of arms that were planned.
 
@@ -160,7 +157,7 @@ def differences(study: Study, compared: Sequence[Compared], at_end: Collection[s
         shown = ["", ""] if each.pairs < 2 or each.arm.leaks else [f"{p:.4f}" for p in ps]
         ends = [_interval(difference) for difference in (each.both, each.seeds)]
         mean = f"{each.both.mean:+.4f}" if each.pairs else ""
-        said = verdict(each, ps[0], ps[1], study.margin, is_incomplete(compared))
+        said = verdict(each, ps[0], ps[1], study.margin, any(other.missing for other in compared))
         more = "; its learning rate is an end of those tried" if each.arm.name in at_end else ""
         rows.append([*row, mean, *ends, *shown, said + more])
     return Table([*head, "p, differs", "p, within the margin", "verdict"], rows)
@@ -222,9 +219,9 @@ def details(study: Study, results: Results, comparison: Comparison, length: int)
 
 def at_end(study: Study, results: Results, corpus: str) -> set[str]:
     """Return the arms whose chosen learning rate is the smallest or the largest of those that were tried."""
-    rates = {arm.name: study.rates_of(arm) for arm in study.arm if study.tuning}
-    chosen = {name: chosen_rate(study, results, name, corpus) for name in rates}
-    return {name for name, tried in rates.items() if chosen[name] in (min(tried), max(tried))}
+    tried = {arm.name: study.rates_of(arm) for arm in study.arm if study.tuning}
+    chosen = {name: chosen_rate(study, results, name, corpus) for name in tried}
+    return {name for name, rates_tried in tried.items() if chosen[name] in (min(rates_tried), max(rates_tried))}
 
 
 def rates(study: Study, results: Results, corpus: str) -> Table:

@@ -33,11 +33,12 @@ from minigrad.formats.json_files import read_json, write_json
 from minigrad.options import REQUIRED, option, validate
 from minigrad.system.files import reason
 from minigrad.system.locks import FolderLock
+from minigrad.system.signals import EXIT_CODES
 from minigrad.system.terminal import prepare_output, say
 
 PROGRAM = "benchmarks/evaluation/run.py"
 BEGUN = "study.json"
-_STOPPED = {130: 130, 143: 143, -signal.SIGINT: 130, -signal.SIGTERM: 143}
+_STOPPED = {end: code for number, code in EXIT_CODES.items() for end in (code, -number)}
 _LONGEST_REASON = 500
 
 
@@ -108,10 +109,11 @@ class Runner:
         return results
 
     def make_until_stopped(self) -> Results:
-        """Make every run that is missing; on Ctrl-C and SIGTERM let the running ones save, and end."""
+        """Make every run that is missing; on Ctrl-C, SIGTERM and SIGHUP let the running ones save, and end."""
         self.begin()
-        for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
-            signal.signal(number, lambda *_, code=code: self.stop(code))
+        for number, code in EXIT_CODES.items():
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has SIGHUP
+                signal.signal(number, lambda *_, code=code: self.stop(code))
         return self.make_all()
 
     def start(self, job: Job, results: Results) -> None:

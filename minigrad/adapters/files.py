@@ -23,7 +23,7 @@ import numpy as np
 from minigrad.adapters.low_rank import adapt, adapted, linear_layers, sizes_of, stores_inputs_first
 from minigrad.adapters.token_rows import AdaptedEmbedding, FilledEmbedding, tables_of
 from minigrad.errors import InputError
-from minigrad.formats.huggingface import write_files
+from minigrad.formats.huggingface import GENERATION, generation_config, write_files
 from minigrad.formats.json_files import read_json
 from minigrad.formats.safetensors import read_tensors
 from minigrad.formats.typed import read_dataclass
@@ -176,7 +176,10 @@ def save(
     for name, table in tables.items():  # PEFT stores the rows themselves, under the name of a difference
         arrays[name + _OUR_ROWS] = arrays[name + _OUR_ROWS] + table.weight.data[table.token_adapter.tokens]
     arrays |= {name + _OUR_ROWS: table.rows for name, table in filled.items()}
-    write_files(path / WEIGHTS, {_theirs(name, model): array for name, array in arrays.items()}, {CONFIG: config})
+    documents = {CONFIG: config}
+    if model.end_ids:  # which training may have taught to a model that has the same base as others
+        documents[GENERATION] = generation_config(model.config.published(), model.end_ids)
+    write_files(path / WEIGHTS, {_theirs(name, model): array for name, array in arrays.items()}, documents)
 
 
 def load_adapters(model: LanguageModel, folder: str | Path) -> None:

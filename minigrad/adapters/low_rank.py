@@ -99,8 +99,8 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
     """Freeze a model, and give its layers adapters of a rank, or only the layers whose names are in `only`.
 
     All linear layers get one but the head, which is often the embedding too: adapters of all layers learn more than
-    those of some at equal memory. The router of a mixture of experts gets one only if `only` names it: its matrix has a
-    row for each of a few experts, and would bound the rank of all others.
+    those of some at equal memory. The router of a mixture of experts, whose matrix has a row for each of a few experts,
+    gets none if it has a smaller rank: it would bound that of all others.
     In a skeleton they have only shapes; otherwise A is drawn and B is 0.
     Raises InputError for a model that has adapters or no such layer, and for a rank that a matrix does not have.
 
@@ -112,11 +112,11 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
     """
     if adapted(model):
         raise InputError("the model has adapters already; merge them first")
-    routers = {id(mixture.gate) for mixture in mixtures(model)}
+    small = {id(each.gate) for each in mixtures(model) if min(each.gate.weight.shape) < rank}
     layers = {
         name: layer
         for name, layer in linear_layers(model).items()
-        if (id(layer) not in routers if only is None else name in only)
+        if (id(layer) not in small if only is None else name in only)
     }
     if not layers:
         raise InputError("the model has no linear layer that an adapter could be added to")

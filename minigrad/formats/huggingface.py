@@ -94,6 +94,14 @@ def read_end_ids(folder: Path) -> tuple[int, ...]:
     return ()
 
 
+def generation_config(config: Mapping[str, Any], end_ids: Iterable[int]) -> dict[str, Any]:
+    """Return the content of generation_config.json for a config, and for other tokens that end a text."""
+    ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
+    if others := [each for each in end_ids if each != ids.get("eos_token_id")]:
+        ids["eos_token_id"] = [ids["eos_token_id"], *others]
+    return ids
+
+
 def write_folder(
     folder: Path, config: Mapping[str, Any], weights: Mapping[str, Array], end_ids: Iterable[int] = ()
 ) -> None:
@@ -103,15 +111,13 @@ def write_folder(
     The auto_map of a config.json that is replaced stays, if it is of the same model_type: the classes that it names are
     in other files of the folder (`minigrad.formats.transformers`).
     """
-    ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
-    if others := [each for each in end_ids if each != ids.get("eos_token_id")]:
-        ids["eos_token_id"] = [ids["eos_token_id"], *others]
     described = dict(config)
     with suppress(InputError):  # there is none yet, or it is damaged
         before = read_json(folder / "config.json")
         if "auto_map" in before and before.get("model_type") == config.get("model_type"):
             described["auto_map"] = before["auto_map"]
-    write_files(folder / "model.safetensors", weights, {"config.json": described, GENERATION: ids})
+    documents = {"config.json": described, GENERATION: generation_config(config, end_ids)}
+    write_files(folder / "model.safetensors", weights, documents)
 
 
 def write_files(path: Path, weights: Mapping[str, Array], documents: Mapping[str, Mapping[str, Any]]) -> None:

@@ -172,8 +172,8 @@ class ConsoleSettings(Group):
 
     prompt: tuple[str, ...] = option(
         (),
-        "the beginning of the text; may be given several times; - reads it from standard input, as a pipe does without "
-        "this flag, but for --page (generate.py RUN < story.txt)",
+        "the beginning of the text; may be given several times; - reads it from standard input; without this flag a "
+        "pipe is read, except with --page (generate.py RUN < story.txt)",
     )
     chat: bool = option(
         False,

@@ -74,8 +74,7 @@ class QuantisedParameter(Parameter):
         except InputError:
             format = self.packed.format
             raise InputError(
-                f"{self.name} has weights that are not finite, or above {LARGEST[format]:g}, which do not fit "
-                f"{format}: bfloat16 holds larger ones; weights that are not finite are damaged"
+                f"{self.name} has weights that are not finite, or above {LARGEST[format]:g}, which do not fit {format}"
             ) from None
         self.version.count += 1
 

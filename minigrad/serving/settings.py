@@ -41,7 +41,11 @@ class PlaceSettings(Group):
 
     texts: int = option(64, "texts that a model writes at once, at most", at_least=1, at_most=1024)
     context: int | None = option(
-        None, "tokens of a text with its prompt, at most", at_least=2, at_most=10**9, none_means="the model's context"
+        None,
+        "tokens of a text with its prompt, at most; no more than each model's",
+        at_least=2,
+        at_most=10**9,
+        none_means="the model's context",
     )
     cache_megabytes: int = option(
         1024, "memory for the keys and values of all texts, shared equally by the models", at_least=1, at_most=10**7

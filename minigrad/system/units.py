@@ -15,7 +15,7 @@ def format_estimate(number: float) -> str:
     ('510,000', '4.8')
     """
     rounded = float(f"{number:.2g}")
-    return format_count(rounded) if rounded >= 10 else f"{rounded:g}"
+    return format_count(rounded) if rounded >= 10 else f"{rounded:f}".rstrip("0").rstrip(".")
 
 
 def plural(number: int, noun: str) -> str:

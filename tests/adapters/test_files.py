@@ -237,3 +237,12 @@ def test_a_run_begins_from_adapters_of_any_family(family: str, tmp_path: Path) -
     model = models.load(tmp_path / "base")
     models.initial_weights_for(model, tmp_path / "adapter").fill(model)
     np.testing.assert_allclose(logits(model), wanted, atol=1e-5 * np.abs(wanted).max())
+
+
+def test_the_tokens_that_end_an_answer_are_kept_beside_the_adapters(tmp_path: Path) -> None:
+    model = taught("vidya-v2", tmp_path)
+    assert models.load(tmp_path / "adapter").end_ids == ()
+    model.end_ids = (4,)
+    save(model, tmp_path / "chat", base=tmp_path / "base")
+    models.load(tmp_path / "chat").save(tmp_path / "merged")
+    assert models.load(tmp_path / "merged").end_ids == models.load(tmp_path / "chat").end_ids == (0, 4)

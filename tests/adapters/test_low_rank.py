@@ -115,15 +115,16 @@ def test_what_cannot_be_adapted_or_merged_is_refused() -> None:
 
 
 @pytest.mark.parametrize("format", [None, "int8"])
-def test_the_router_of_experts_neither_has_an_adapter_nor_bounds_the_rank(format: str | None) -> None:
+def test_the_router_of_experts_does_not_bound_the_rank(format: str | None) -> None:
     model, few = (build("vidya-v2", experts=4) for _ in range(2))
     if format is not None:
         quantise(model, format)
+        quantise(few, format)
     adapt(model, 8)
     assert not [name for name in adapted(model) if name.endswith("mlp.gate")]
     assert [name for name in adapted(model) if name.endswith("experts.3.gate_proj")]
-    adapt(few, 4, only=frozenset({"model.layers.0.mlp.gate"}))
-    assert [*adapted(few)] == ["model.layers.0.mlp.gate"]
+    adapt(few, 4)
+    assert [name for name in adapted(few) if name.endswith("mlp.gate")]  # which has this rank
 
 
 def test_the_tokens_whose_rows_are_trained_are_those_of_the_model_each_once() -> None:

@@ -303,6 +303,16 @@ def test_the_answer(family: ModuleType, project: Project, arm: str, verdict: str
     assert "1 of 16 runs are missing" in missing(answer, project)
 
 
+def test_an_answer_about_runs_that_all_failed_is_none(family: ModuleType, project: Project) -> None:
+    study = with_results(project, "better", opened=True)
+    for job in jobs(study, study.comparisons()[0]):
+        if job.arm == "better":
+            place = project.folder / "runs" / job.place
+            (place / one_run.RESULT).unlink()
+            write_json(place / one_run.FAILED, {"job": vars(job), "reason": "it diverged"})
+    assert "no run of 'better' was finished" in missing(answer, project)
+
+
 def test_the_command_says_pass_or_what_is_missing(
     done: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -65,7 +65,7 @@ def test_weights_that_a_format_cannot_hold_are_named(tmp_path: Path) -> None:
     model, name = build("gpt2"), "h.1.attn.c_attn.weight"
     dict(model.named_parameters())[name].data[3, 1] = 7e4
     model.save(tmp_path)
-    message = rf"^{re.escape(name)} has weights that are not finite, or above 65504, which do not fit float16: bfloat16"
+    message = rf"^{re.escape(name)} has weights that are not finite, or above 65504, which do not fit float16$"
     with pytest.raises(InputError, match=message):
         models.load(tmp_path, quantize="float16")
     with pytest.raises(InputError, match=message):

@@ -105,13 +105,15 @@ def unused_folder(name: str) -> Path:
     return RUNS / (f"{name}-{last + 1}" if last else name)
 
 
+_LEFT = re.compile(rf"{re.escape(LOCK_FILE)}|tokenizer(_config)?\.json|\.(tokenizer|minigrad)[a-z_.]*\.json\..*\.tmp")
+
+
 def _is_in_use(path: Path) -> bool:
     """Whether a path is a file, or a folder with more than a process leaves that is killed while it begins a run.
 
-    Such a process leaves its lock, a tokenizer, and files that it was writing, whose names begin with a dot.
+    Such a process leaves its lock, a tokenizer, and a file that it was writing.
     """
     if not path.is_dir():
         return True
     names = {entry.name for entry in path.iterdir()}
-    is_left = LOCK_FILE in names and all(name.startswith((".", "tokenizer")) for name in names)
-    return bool(names) and not is_left
+    return bool(names) and not (LOCK_FILE in names and all(map(_LEFT.fullmatch, names)))

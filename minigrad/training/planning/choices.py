@@ -125,11 +125,10 @@ def _context(asked: TrainConfig, model: LanguageModel) -> int:
     if context > limit:
         raise InputError(f"--context {context} is longer than the model's context of {limit}; take at most {limit}")
     is_set = "context_length" in assignments(asked.set) and not model.learns_positions
-    if is_set and asked.resume is None and context < limit:
-        way_out = f"give --context {limit} too" if asked.context is None else "leave out one of them"
+    if is_set and asked.context is None and context < limit:
         raise InputError(
             f"--set context_length={limit} is how long the sequences of a model may be, and this run would train it on "
-            f"{context} tokens: {way_out}"
+            f"{context} tokens: give --context {limit} too"
         )
     return context
 

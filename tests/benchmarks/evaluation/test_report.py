@@ -57,6 +57,16 @@ def test_the_correction_counts_every_arm_that_was_planned(tmp_path: Path) -> Non
     assert shown["better"][-1] == "incomplete; its learning rate is an end of those tried"
 
 
+def test_a_failure_beyond_the_pairs_does_not_stand_for_a_missing_run(tmp_path: Path) -> None:
+    made = study(tmp_path, TEXT.replace('name = "equal"\n', 'name = "equal"\nseeds = 12\n'))
+    failed = [(Job("equal", 10, "python-docs", "tokens", 1_000_000, None), "it diverged")]
+    rows = [
+        each for each in results(made) if (each["job"]["arm"], each["job"]["seed"]) not in {("equal", 3), ("equal", 10)}
+    ]
+    compared = compare(made, Results(rows, failed), made.comparisons()[0], 256, "documents")
+    assert {row[0]: row[-1] for row in differences(made, compared).rows}["better"] == "incomplete"
+
+
 def test_the_control_is_compared_with_nothing(tmp_path: Path) -> None:
     made = study(tmp_path)
     compared = compare(made, Results(results(made), []), made.comparisons()[0], 64, "documents")

@@ -93,9 +93,11 @@ def test_what_a_process_leaves_that_is_killed_while_it_begins_is_not_in_use(tmp_
     for name in (".lock", "tokenizer_config.json", ".minigrad.json.0a1b2c3d-1-1.tmp"):
         (tmp_path / name).touch()
     refuse_existing(tmp_path)
-    (tmp_path / "notes.txt").touch()
-    with pytest.raises(InputError, match="is left as it is"):
-        refuse_existing(tmp_path)
+    for name in ("notes.txt", "tokenizer_notes.txt", ".env"):
+        (tmp_path / name).touch()
+        with pytest.raises(InputError, match="is left as it is"):
+            refuse_existing(tmp_path)
+        (tmp_path / name).unlink()
 
 
 def test_the_newest_run_is_that_written_last_of_a_family_or_of_any(tmp_path: Path) -> None:
