@@ -37,12 +37,16 @@ class TransformersConfig:
 def export(config: TransformersConfig) -> None:
     """Write the files into the folder, and their classes into its config.json.
 
-    Raises InputError if the folder holds a model that transformers opens without them, or cannot open even with them.
+    Raises InputError if the folder holds a model that transformers opens without them, or cannot open even with them,
+    and for a file of the same name with another content, which is left as it is.
     """
     folder = Path(config.run)
     path = config_path(folder)
     values = read_json(path)
     _check(values, path)
+    for name in FILES:
+        if (file := folder / name).exists() and file.read_bytes() != _template(name).encode():
+            raise InputError(f"{file} has another content and is not overwritten; move it away first")
     for name in FILES:
         write_text(folder / name, _template(name))
     write_json(path, values | {"auto_map": CLASSES})

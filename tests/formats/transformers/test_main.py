@@ -34,7 +34,7 @@ def config_of(folder: Path) -> dict[str, Any]:
 
 def test_our_model_stays_as_it_is(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     entries, before = config_of(run), models.load(run)
-    for _ in range(2):  # the second time replaces the files
+    for _ in range(2):  # the second time they are there
         assert main([str(run)]) == 0
         assert "trust_remote_code=True" in capsys.readouterr().out
     assert config_of(run) == entries | {"auto_map": CLASSES}
@@ -43,6 +43,16 @@ def test_our_model_stays_as_it_is(run: Path, capsys: pytest.CaptureFixture[str])
     assert np.array_equal(after(IDS).data, before(IDS).data)
     after.save(run)
     assert config_of(run) == entries | {"auto_map": CLASSES}
+
+
+def test_a_file_that_was_changed_is_not_overwritten(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = run / FILES[1]
+    own.write_text("# my own work\n", encoding="utf-8")
+    assert main([str(run)]) == 2
+    assert "has another content and is not overwritten" in capsys.readouterr().err
+    assert own.read_text(encoding="utf-8") == "# my own work\n"
+    assert not (run / FILES[0]).exists()
+    assert "auto_map" not in config_of(run)
 
 
 def test_the_classes_that_config_json_names_are_in_the_files(run: Path) -> None:
