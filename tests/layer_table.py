@@ -14,7 +14,7 @@ from hypothesis.strategies import SearchStrategy
 
 from minigrad import Tensor, nn
 from minigrad.adapters.low_rank import LowRank, LowRankLinear
-from minigrad.adapters.token_rows import AdaptedEmbedding, FilledEmbedding, TokenRows
+from minigrad.adapters.token_rows import AdaptedEmbedding, EmbeddingWithRows, TokenRows
 from minigrad.experts import Experts
 from minigrad.finetuning import objectives
 from minigrad.nn.language_model import LanguageModel
@@ -93,7 +93,7 @@ CONTAINERS = {
     _Quantised,
     QuantisedLinear,  # the table of operations has theirs
     QuantisedEmbedding,
-    FilledEmbedding,  # likewise
+    EmbeddingWithRows,  # likewise
     nn.CheckpointedLayer,
     LanguageModel,
     gpt2.GPT2,

@@ -62,7 +62,7 @@ def _of_one(study: Study, result: Result) -> Iterator[str]:
     if "set" in used and "set" not in given:
         yield f"{_called(result)} was trained with set {used['set']}, which its flags do not have"
     own = {"model": arm.model, "attributes": arm.attributes}
-    if result.get("arm", own) != own:
+    if result.get("arm", own) != own:  # the oldest results do not name their class
         yield f"{_called(result)} is of the class and attributes {result['arm']}, and its arm says {own}"
     if job["rate"] is not None and used["lr"] != job["rate"]:
         yield f"{_called(result)} was trained with the learning rate {used['lr']:g}, and {job['rate']:g} was chosen"

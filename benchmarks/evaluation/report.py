@@ -89,7 +89,7 @@ def paired(arm: dict[int, Result], control: dict[int, Result], length: int, part
 
 
 def compare(study: Study, results: Results, comparison: Comparison, length: int, part: str) -> list[Compared]:
-    """Return every arm, the control first, even one without a run: it counts among those that are tested."""
+    """Return every arm, the control first. An arm without a run is included, because the correction counts it."""
     control = results.of(comparison, study.control)
     found = []
     for arm in sorted(study.arm, key=lambda each: each.name != study.control):
@@ -116,8 +116,7 @@ def verdict(each: Compared, differs: float, equivalent: float, margin: float, in
     """Return what a comparison shows, from its two corrected p-values.
 
     There is no verdict while runs of any arm are missing: if you stop at the first p-value that you like, you find
-    something too often. Nor is there one if runs failed: those that are left are the lucky ones, and make the arm look
-    too good.
+    something too often. Nor is there one if runs failed: the others were lucky, and make the arm look too good.
     """
     if each.arm.leaks:
         return "leaks, on purpose"
@@ -148,8 +147,8 @@ def differences(study: Study, compared: Sequence[Compared], at_end: Collection[s
     rows = []
     for each in compared:
         spread = f" ± {np.std(each.scores, ddof=1):.4f}" if len(each.scores) > 1 else ""
-        score_shown = f"{np.mean(each.scores):.4f}{spread}" if each.scores else ""
-        row = [each.arm.name, str(len(each.scores)), f"{each.parameters:,}" if each.scores else "", score_shown]
+        mean_score = f"{np.mean(each.scores):.4f}{spread}" if each.scores else ""
+        row = [each.arm.name, str(len(each.scores)), f"{each.parameters:,}" if each.scores else "", mean_score]
         if each.arm.name == study.control:
             rows.append([*row, "", "", "", "", "", "the control"])
             continue
@@ -218,7 +217,7 @@ def details(study: Study, results: Results, comparison: Comparison, length: int)
 
 
 def at_end(study: Study, results: Results, corpus: str) -> set[str]:
-    """Return the arms whose chosen learning rate is the smallest or the largest of those that were tried."""
+    """Return the arms whose chosen learning rate is the smallest or the largest one tried."""
     tried = {arm.name: study.rates_of(arm) for arm in study.arm if study.tuning}
     chosen = {name: chosen_rate(study, results, name, corpus) for name in tried}
     return {name for name, rates_tried in tried.items() if chosen[name] in (min(rates_tried), max(rates_tried))}

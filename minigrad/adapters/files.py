@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.adapters.low_rank import adapt, adapted, linear_layers, sizes_of, stores_inputs_first
-from minigrad.adapters.token_rows import AdaptedEmbedding, FilledEmbedding, tables_of
+from minigrad.adapters.token_rows import AdaptedEmbedding, EmbeddingWithRows, tables_of
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import GENERATION, generation_config, write_files
 from minigrad.formats.json_files import read_json
@@ -155,7 +155,7 @@ def save(
         model.save(path, weights)
         return
     tables = {name: table for name, table in tables_of(model).items() if isinstance(table, AdaptedEmbedding)}
-    filled = {name: table for name, table in tables_of(model).items() if isinstance(table, FilledEmbedding)}
+    filled = {name: table for name, table in tables_of(model).items() if isinstance(table, EmbeddingWithRows)}
     rank = next(len(layer.adapter.lora_A.weight) for layer in layers.values())
     tokens = {_last(name): table.token_adapter.tokens.tolist() for name, table in tables.items()}
     tokens |= {_last(name): table.tokens for name, table in filled.items()}
@@ -200,7 +200,7 @@ def load_adapters(model: LanguageModel, folder: str | Path) -> None:
         matrix[tokens] = rows
         table.weight.data = matrix
         if isinstance(table, QuantisedEmbedding):
-            replace(model, {name: FilledEmbedding(table, tokens, rows)})
+            replace(model, {name: EmbeddingWithRows(table, tokens, rows)})
     of_b = config.lora_alpha / (math.sqrt(config.r) if config.use_rslora else config.r)
     for name, parameter in model.named_parameters():
         if name in arrays:

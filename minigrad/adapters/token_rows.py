@@ -102,10 +102,10 @@ class AdaptedEmbedding(Wrapper, Embedding):
         return len(self.weight) * (self.weight.shape[1] + len(self.token_adapter.tokens))
 
 
-class FilledEmbedding(QuantisedEmbedding):
-    """A quantised embedding, or a head, into whose matrix learned rows of a few tokens were rounded.
+class EmbeddingWithRows(QuantisedEmbedding):
+    """A quantised embedding, or a head, that keeps the learned `rows` (n, C) of a few tokens as they were read.
 
-    It keeps these `rows` (n, C) as they were read: the matrix does not hold them any more.
+    Its matrix holds them too, but rounded.
     """
 
     def __init__(self, table: QuantisedEmbedding, tokens: list[int], rows: Array) -> None:

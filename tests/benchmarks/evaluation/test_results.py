@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from benchmarks.evaluation.checks import Result
-from benchmarks.evaluation.intervals import holm, over_seeds_and_documents
+from benchmarks.evaluation.intervals import Difference, holm, over_seeds_and_documents
 from benchmarks.evaluation.report import Compared, compare, paired
-from benchmarks.evaluation.results import nats, read_table, score
+from benchmarks.evaluation.results import Results, nats, read_table, score
 from benchmarks.evaluation.study import Study
 from docs.measurements.records import Record, read
 from tests.source_files import ROOT
@@ -47,18 +47,62 @@ def test_two_studies_of_equal_time_are_corrected_for_both() -> None:
 
 
 def test_all_nine_pairs_of_the_offset_are_pooled_and_corrected_for_seven_tests() -> None:
-    bits = []
-    for name in ("wiola_added_short", "wiola_offset"):
-        study = Study.read(FOLDER / "studies" / f"{name}.toml")
-        results, (comparison,) = read_table(FOLDER / "tables" / f"{name}.json.gz", study), study.comparisons()
-        runs = [results.of(comparison, arm) for arm in ("with the offset", study.control)]
-        found, sizes = paired(runs[0], runs[1], 256, "test")
-        bits.append(found)
-    both = over_seeds_and_documents(np.concatenate(bits), sizes)
+    both = difference("with the offset", "Llama", "wiola_added_short", "wiola_offset", part="test")
     (printed,) = OPENED.values("the offset, all nine pairs, test: gain; 95% interval; p, corrected")
     assert printed == "{:.3f}; {:.3f} to {:.3f}; {:.3f}".format(
         -both.mean, *sorted(-end for end in both.interval()), 7 * both.p_differs()
     )
+
+
+def load(name: str) -> tuple[Study, Results]:
+    study = Study.read(FOLDER / "studies" / f"{name}.toml")
+    return study, read_table(FOLDER / "tables" / f"{name}.json.gz", study)
+
+
+def difference(arm: str, control: str, *names: str, part: str, corpus: int = 0) -> Difference:
+    """Return how an arm differs from another one, over the pairs of all these studies."""
+    bits = []
+    for study, results in map(load, names):
+        runs = [results.of(study.comparisons()[corpus], each) for each in (arm, control)]
+        found, sizes = paired(runs[0], runs[1], 256, part)
+        bits.append(found)
+    return over_seeds_and_documents(np.concatenate(bits), sizes)
+
+
+def shown(found: Difference) -> list[float]:
+    return [found.mean, *found.interval(), found.p_differs()]
+
+
+def floats(printed: str) -> list[float]:
+    return [float(each) for each in re.findall(r"[+-]?\d+\.\d+", printed)]
+
+
+GELU, RATES = "Llama, GELU in place of SwiGLU", "wiola_or_llama_rates"
+
+
+@pytest.mark.parametrize(("part", "text"), [("documents", "validation"), ("test", "test")])
+def test_the_comparisons_beside_the_study_of_rates_are_what_its_runs_give(part: str, text: str) -> None:
+    record = read()["wiola-or-llama-rates"]
+    (printed,) = record.values(f"GELU minus Wiola, {text}")
+    expected = shown(difference(GELU, "Wiola", RATES, part=part))
+    assert floats(printed) == pytest.approx(expected, abs=1e-4)
+    (printed,) = record.values("Wiola, all twelve pairs, validation and test")
+    expected = shown(difference("Wiola", "Llama", RATES, "wiola_or_llama", part=part))[:3]
+    place = 3 * (part == "test")
+    assert floats(printed)[place : place + 3] == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_figures_of_the_test_text_are_what_the_runs_give() -> None:
+    record = read()["wiola-or-llama-rates"]
+    corrected = holm([difference(arm, "Llama", RATES, part="test").p_differs() for arm in ("Wiola", GELU)])
+    for arm, name, p in (("Wiola", "Wiola", corrected[0]), (GELU, "GELU", corrected[1])):
+        (printed,) = record.values(f"test text, {name}: difference, interval, p")
+        expected = [*shown(difference(arm, "Llama", RATES, part="test"))[:3], p]
+        assert floats(printed) == pytest.approx(expected, abs=1e-4)
+    for corpus, name in enumerate(("python-docs", "python-source")):
+        (printed,) = read()["ngram-memory"].values(f"test text, {name}: difference, interval, p")
+        expected = shown(difference("with tables", "without", "ngram_memory", part="test", corpus=corpus))
+        assert floats(printed) == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize("table", sorted((FOLDER / "tables").iterdir()), ids=lambda table: table.name)
