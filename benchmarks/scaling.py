@@ -7,8 +7,9 @@
 A curve is one model on one text. Its trunk is one run with a constant learning rate; at several places a copy of it
 ends with the usual decay, the last fifth of its steps (Haegele et al. 2024, arXiv 2405.18392). Such a branch is, bit
 for bit, the run that `train.py --steps` makes, with the dropout and the warm-up that it chooses for the longest branch,
-and all branches of a curve together take little more than the longest. Every run has one thread. Stop the script at any
-moment, and give the same command again: it goes on.
+and all branches together take little more than the longest. A step reads as many tokens as in a run of train.py of that
+length; so long branches and short ones have a trunk each. Every run has one thread. Stop the script at any moment, and
+give the same command again: it goes on.
 """
 
 from __future__ import annotations
@@ -38,20 +39,21 @@ from minigrad.system.locks import FolderLock
 from minigrad.training.budget import Budget
 from minigrad.training.keeping import save
 from minigrad.training.optimizers import parameters_in_layers
+from minigrad.training.planning.choices import CONTEXT, LONG_RUN, TOKENS_PER_STEP
 from minigrad.training.planning.scaling import Law, Point, bounds, fit, residual_error, without_each
 from minigrad.training.preparation import prepare
 from minigrad.training.run import Run
 from minigrad.training.validation import evaluate
 from train import TrainConfig, take_step
 
+BETWEEN = "width=160,num_heads=5,feed_forward=432"  # in parameters, between nano and micro
 WIDTH_32 = "num_layers=3,width=32,num_heads=1,num_kv_heads=1,feed_forward=96"
 WIDTH_64 = "num_layers=4,width=64,num_heads=2,num_kv_heads=1,feed_forward=176"
-_FEWEST_TOKENS = 2_000_000  # of a run that the law is fitted to
 _SAVE_EVERY = 20  # steps: what is lost when the script is stopped
 
 
 class Curve(NamedTuple):
-    """One model on one text: its size, its fields that differ, the share of the text, and the lengths in steps."""
+    """One model on one text: its size, its fields that differ, the share of the text, and the lengths in tokens."""
 
     name: str
     size: str
@@ -66,11 +68,12 @@ class Curve(NamedTuple):
 
 
 CURVES = (  # the longest first, so that two side by side end at about the same time
-    Curve("micro", "micro", None, 1, (500, 1_000, 2_000)),
-    Curve("nano", "nano", None, 1, (500, 1_000, 2_000, 4_000)),
-    Curve("width 64", "nano", WIDTH_64, 1, (500, 1_000, 2_000, 4_000)),
-    Curve("width 32", "nano", WIDTH_32, 1, (500, 1_000, 2_000, 4_000)),
-    Curve("width 64, text / 8", "nano", WIDTH_64, 8, (500, 1_000, 2_000)),
+    Curve("micro", "micro", None, 1, (2_048_000, 4_096_000, 8_192_000)),
+    Curve("6 layers of 160", "nano", BETWEEN, 1, (2_048_000, 4_096_000, 8_192_000)),
+    Curve("nano", "nano", None, 1, (2_048_000, 4_096_000, 8_192_000, 16_384_000)),
+    Curve("width 64", "nano", WIDTH_64, 1, (2_048_000, 4_096_000, 8_192_000, 16_384_000)),
+    Curve("width 32", "nano", WIDTH_32, 1, (2_048_000, 4_096_000, 8_192_000)),
+    Curve("width 64, text / 8", "nano", WIDTH_64, 8, (2_048_000, 4_096_000)),
 )
 
 
@@ -105,16 +108,25 @@ def part_of_text(folder: Path, divisor: int) -> Path:
     return path
 
 
-def branch(folder: Path, curve: Curve, steps: int, tokenizer: Path) -> dict[str, Any]:
-    """Train the trunk of a curve up to the decay of a run of `steps` steps; train a copy to the end, and score it."""
-    trunk, copy, text = folder / curve.file_name, folder / f"{curve.file_name}-{steps}", dict[str, Any]()
+def tokens_per_step(tokens: int) -> int:
+    """Return the tokens of a step of train.py in a run of that many tokens, with one of the models here."""
+    return TOKENS_PER_STEP * (2 if tokens >= LONG_RUN else 1)
+
+
+def branch(folder: Path, curve: Curve, tokens: int, tokenizer: Path) -> dict[str, Any]:
+    """Train a trunk of a curve up to the decay of a run of `tokens` tokens; train a copy to the end, and score it."""
+    a_step = tokens_per_step(tokens)
+    steps, longest = tokens // a_step, max(each for each in curve.lengths if tokens_per_step(each) == a_step)
+    trunk, copy = folder / f"{curve.file_name}-{a_step}", folder / f"{curve.file_name}-{a_step}-{steps}"
+    text = dict[str, Any]()
     if curve.divisor > 1:
         text = {"data": str(part_of_text(folder, curve.divisor)), "held_out": "python-docs"}
     if not copy.exists():
         new = TrainConfig(
             size=curve.size,
             set=curve.fields,
-            steps=curve.lengths[-1],
+            steps=longest // a_step,
+            batch=a_step // CONTEXT,
             threads=1,
             tokenizer=str(tokenizer),
             out=str(trunk),
@@ -130,7 +142,6 @@ def branch(folder: Path, curve: Curve, steps: int, tokenizer: Path) -> dict[str,
     score: Score = evaluate(run, everything=True)
     return {
         "model": curve.name,
-        "steps": steps,
         "parameters": parameters_in_layers(run.model),
         "tokens": steps * run.settings.tokens_per_step,
         "unique_tokens": len(run.text.train),
@@ -142,8 +153,8 @@ def train_curve(folder: Path, curve: Curve, tokenizer: Path) -> None:
     """Train every branch of a curve that has no result yet, and write each result at once."""
     path = folder / "results" / f"{curve.file_name}.json"
     points: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    for steps in curve.lengths[len(points) :]:
-        points.append(branch(folder, curve, steps, tokenizer))
+    for tokens in curve.lengths[len(points) :]:
+        points.append(branch(folder, curve, tokens, tokenizer))
         print(points[-1], flush=True)
         path.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")
 
@@ -164,22 +175,23 @@ def train_grid(folder: Path, jobs: int) -> None:
 
 
 def read_curves(folder: Path, runs: list[Path]) -> dict[str, tuple[Point, ...]]:
-    """Return the measured curves, and one more of finished runs of train.py on the same text, each with its own seed.
+    """Return the measured curves, and for each model one more of finished runs of train.py on the same text.
 
-    Runs of less than two million tokens are left out: copying from the context forms about then, and before that the
-    loss falls in another way.
+    No run reads less than two million tokens: copying from the context forms about then, and before that the loss falls
+    in another way.
     """
     curves = defaultdict[str, list[Point]](list)
     for path in sorted((folder / "results").glob("*.json")):
         for each in json.loads(path.read_text(encoding="utf-8")):
             curves[each["model"]].append(Point(*(each[name] for name in Point._fields)))
-    nano = parameters_in_layers(models.for_training("vidya-v2", "nano"))
     unique = max(point.unique_tokens for points in curves.values() for point in points)
+    names = {points[0].parameters: name for name, points in curves.items() if points[0].unique_tokens == unique}
     for run in runs:
         result = json.loads((run / "minigrad.json").read_text(encoding="utf-8"))["result"]
-        curves["nano, ten minutes"].append(Point(nano, result["tokens"], unique, round(result["bits_per_byte"], 5)))
-    kept = {name: tuple(p for p in points if p.tokens >= _FEWEST_TOKENS) for name, points in curves.items()}
-    return {name: points for name, points in kept.items() if points}
+        size = parameters_in_layers(models.load(run))
+        point = Point(size, result["tokens"], unique, round(result["bits_per_byte"], 5))
+        curves[f"{names[size]}, ten minutes"].append(point)
+    return {name: tuple(points) for name, points in curves.items()}
 
 
 def describe(curves: dict[str, tuple[Point, ...]]) -> str:
@@ -223,7 +235,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path, help="the folder in which the runs are kept")
     parser.add_argument("--jobs", type=int, default=1, help="curves that are trained side by side (default: 1)")
-    parser.add_argument("--fit", nargs="*", type=Path, metavar="RUN", help="train nothing; more runs of nano to fit to")
+    parser.add_argument("--fit", nargs="*", type=Path, metavar="RUN", help="train nothing; more runs to fit to")
     arguments = parser.parse_args()
     if arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs} trains nothing; give 1 or more")

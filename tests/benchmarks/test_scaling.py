@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
+import models
 from benchmarks import scaling
 from minigrad.data.split import Parts
+from minigrad.options import assignments
 from minigrad.training.budget import Budget
+from minigrad.training.optimizers import parameters_in_layers
 from minigrad.training.planning import scaling as law
+from minigrad.training.planning.choices import choose_settings
+from minigrad.training.planning.costs import Rates
 from minigrad.training.planning.scaling import Point
 from tests.small_runs import outcome, quick_runs, settings, write_text
 from train import TrainConfig, train
@@ -43,24 +48,33 @@ def test_the_parts_of_the_text_have_the_sizes_they_say(monkeypatch: pytest.Monke
     assert half[:25] == eighth
 
 
+@pytest.mark.parametrize("curve", scaling.CURVES, ids=lambda curve: curve.name)
+def test_a_step_reads_what_train_py_takes_for_a_run_of_that_length(curve: scaling.Curve) -> None:
+    model = models.for_training("vidya-v2", curve.size, **assignments(curve.fields))
+    for tokens in curve.lengths:
+        chosen = choose_settings(TrainConfig(tokens=tokens), model, Rates(1e11, 1e9), 1.8e6)
+        assert chosen.tokens_per_step == scaling.tokens_per_step(tokens)
+        assert tokens % chosen.tokens_per_step == 0
+
+
 def test_the_fit_is_printed_as_the_chapter_has_it(tmp_path: Path) -> None:
+    model = models.build("vidya-v2", size="nano", vocab_size=300)
     rows = [
-        {"model": f"size {size}", "steps": 1, "parameters": size, "tokens": tokens, "unique_tokens": 2_000_000}
-        for size in (10**5, 10**6, 10**7)
-        for tokens in (10**6, 2 * 10**6, 10**7, 10**8)
+        {"model": f"size {size}", "parameters": size, "tokens": tokens, "unique_tokens": 2_000_000}
+        for size in (10**5, parameters_in_layers(model), 10**7)
+        for tokens in (2 * 10**6, 10**7, 10**8)
     ]
     for row in rows:
         row["bits_per_byte"] = TRUE.loss(*(row[name] for name in Point._fields[:3]))
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "sizes.json").write_text(json.dumps(rows), encoding="utf-8")
     run = tmp_path / "run"
-    run.mkdir()
+    model.save(run)
     result = {"tokens": 4_000_000, "bits_per_byte": TRUE.loss(589_824, 4_000_000, 2_000_000)}
     (run / "minigrad.json").write_text(json.dumps({"result": result}), encoding="utf-8")
     said = scaling.describe(scaling.read_curves(tmp_path, [run]))
     assert "| size 100000 | 100,000 | 2,000,000 | 1.0 | " in said
-    assert "| nano, ten minutes | 589,824 | 4,000,000 | 2.0 | " in said
-    assert "| 100,000 | 1,000,000 |" not in said  # too short
+    assert "| size 589824, ten minutes | 589,824 | 4,000,000 | 2.0 | " in said
     assert f"{10 - said.count(', missed |')} of 10 points are as the other curves expect." in said
     found: dict[str, Any] = {}
     exec(said[said.index("CURVES") :], {"Law": law.Law, "Point": Point}, found)
