@@ -211,9 +211,8 @@ def compile_kernels(model: LanguageModel) -> None:
         kernels += [linear, widen_lines]
     if all(is_stored(kernel) for kernel in kernels) or not (decoder := Decoder(model)).has_program:
         return
-    notice(
-        "compiling kernels, which can take minutes"
-    )  # `tell_if_nothing_is_kept` says so if every start compiles again
+    # If every start compiles again, `tell_if_nothing_is_kept` has said so.
+    notice("compiling kernels, which can take minutes")
     model.eval()
     cache = model.new_cache(1, 2)
     with no_grad():

@@ -124,13 +124,14 @@ def answers(folder: Path, questions: tuple[str, ...]) -> str:
         ids = form.encode([{"role": "user", "content": question}])
         written = stream(model, ids, Sampling(tokens=80, temperature=0), tokenizer=tok)
         lines += [f"You: {question}", f"It:  {''.join(token.text for token in written).strip()}", ""]
-    taught, other = (
-        share_exact(ask(model, tok, questions_for(str(folder), path))) for path in (FOLDER / "book.jsonl", HELD_OUT)
+    from_book, others = (
+        ask(model, tok, questions_for(str(folder), path)) for path in (FOLDER / "book.jsonl", HELD_OUT)
     )
+    taught, asked, other = share_exact(from_book), len(from_book), share_exact(others)
     return f"""Its book is [book.jsonl](../book.jsonl), written for minigrad. The likeliest answer is
-the book's, word for word, to {taught:.1%} of its questions, and to {other:.1%} of those in
-[book-held-out.jsonl](../book-held-out.jsonl), which ask the same in words that it was not taught. The book grew after a
-look at wrong answers to these: the second figure is too good.
+the book's, word for word, to {taught:.1%} of {asked} of its questions, taken at even distances, and to
+{other:.1%} of those in [book-held-out.jsonl](../book-held-out.jsonl), which ask the same in words that it was not
+taught. The book grew after a look at wrong answers to these: the second figure is too good.
 
 ```text
 {chr(10).join(lines)}```

@@ -154,6 +154,8 @@ def save(
     if not layers:
         model.save(path, weights)
         return
+    if base is None:
+        raise InputError("adapters are saved with the folder of their frozen weights: give base=FOLDER")
     tables = {name: table for name, table in tables_of(model).items() if isinstance(table, AdaptedEmbedding)}
     filled = {name: table for name, table in tables_of(model).items() if isinstance(table, EmbeddingWithRows)}
     rank = next(len(layer.adapter.lora_A.weight) for layer in layers.values())
@@ -162,7 +164,7 @@ def save(
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
-        "base_model_name_or_path": str(Path(base or "").resolve()),
+        "base_model_name_or_path": str(Path(base).resolve()),
         "r": rank,
         "lora_alpha": rank,
         "lora_dropout": 0.0,

@@ -1,9 +1,9 @@
 r"""Low-rank adapters: a trained model learns something new through two thin matrices beside each frozen one.
 
 $y = W x + B A x$, with A (r, in) and B (out, r) for a small rank r (Hu et al. 2021, "LoRA", arXiv 2106.09685, eq. 3).
-B begins at 0, so that the model begins as it was. Only A and B get gradients and moments of the optimizer: in a model
-of 124 million parameters, about one parameter in fifty. So training takes little more memory than its weights. When
-training is done, $W + B A$ is a matrix like W, and nothing is slower than before.
+B begins at 0, so that the model begins as it was. Only A and B get gradients and moments of the optimizer: with
+rank 8 in Vidya v2.0 (124.6 million parameters), about one parameter in fifty. So training takes little more memory than
+the weights and the activations. When training is done, $W + B A$ is a matrix like W, and nothing is slower than before.
 
 The paper multiplies $B A$ by a constant $\alpha / r$. Here that is 1: the learning rate does the same.
 """

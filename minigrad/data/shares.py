@@ -1,4 +1,4 @@
-"""How much different text there is in several texts that are read with different shares."""
+"""How much text several texts amount to when they are read with different shares."""
 
 from __future__ import annotations
 

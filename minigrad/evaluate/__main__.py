@@ -145,8 +145,8 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     return measures.Evaluation(
         model=f"{name}{model.num_parameters():,} parameters, in {config.run}",
         text=text.description,
-        reading=f"{kind}, at most {plural(context, 'token')} at a time; each is predicted from "
-        f"{max(known, 1):,} or more, or from all before it",
+        reading=f"{kind}, at most {plural(context, 'token')} at a time; each token is predicted "
+        f"from {max(known, 1):,} or more, or from all before it",
         whole=measures.whole(losses),
         words=measures.Words.of(text.documents),
         repeated=repeated,

@@ -201,7 +201,7 @@ class Evaluation:
             "",
             *(f"{name:<24}{value:>12}  {note}".rstrip() for name, value, note in rows),
             "",
-            "By position: the tokens of its sequence that the model had read (sequences that do not overlap)",
+            "By position: how many tokens of the sequence the model had read before (sequences that do not overlap)",
             *_table("tokens read", self.positions),
             "",
             *self._describe_documents(),

@@ -162,7 +162,7 @@ def active_parameters(model: Module) -> int:
 
 
 def balance_loss(routing: Routing, counted: Array, layout: Layout) -> Tensor:
-    r"""Return a number that is smallest, 1, if all experts are chosen equally often: $N \sum_i f_i P_i$.
+    r"""Return 1 if all experts are chosen equally often, and usually more if they are not: $N \sum_i f_i P_i$.
 
     $f_i$ is the share of the choices that expert i got, and $P_i$ its mean probability (Fedus et al. 2022, arXiv
     2101.03961, eqs. 4 to 6). Only $P_i$ has a gradient: it lowers the probabilities of experts that are chosen often.

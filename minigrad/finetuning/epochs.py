@@ -1,4 +1,4 @@
-"""Epochs: every sequence is read once in each, whole, in a random order."""
+"""Epochs: in each, every sequence is read once, uncut, in a random order."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class SupervisedLearning(EpochSource, Lessons):
     def examine(self, student: Student, before: Mapping[str, float], bits_per_byte: float) -> Finding:
         """Ask the taught questions again, and compare with the answers before the first step."""
         asked, again = questions_of(self.conversations), questions_of(self.reworded)
-        return teaching.examine_answers(student, before, bits_per_byte, asked, "taught answers", reworded=again)
+        return teaching.examine_answers(student, before, bits_per_byte, asked, "taught questions", reworded=again)
 
 
 def read_supervised(settings: RunSettings, form: ChatForm, ends: Collection[int]) -> SupervisedLearning:

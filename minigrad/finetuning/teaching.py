@@ -145,6 +145,8 @@ def examine_answers(
     recall = share_exact(answered)
     how = "token for token" if judge is None else "as they must be to be rewarded"
     figures = {"recall": recall}
+    if len(answered) < len(questions):
+        asked += f", chosen among {len(questions):,},"
     learned = (
         f"{round(recall * len(answered)):,} of {len(answered):,} {asked} are answered {how} "
         f"({100 * recall:.0f}%; before: {100 * before['recall']:.0f}%), each by the most likely tokens."

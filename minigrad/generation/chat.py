@@ -83,7 +83,8 @@ class Chat:
         self.add("user", text)
         ids, left_out = self.ids()
         if left_out > self._left_out:
-            self.tell(f"the conversation is longer than the context: its first {left_out} messages are left out")
+            fit = f"the {self.room:,} tokens that fit beside an answer"
+            self.tell(f"the conversation takes more than {fit}: its first {left_out} messages are left out")
         if len(ids) > self.room:
             fits = f"more than the {self.room:,} that fit beside an answer"
             self.tell(f"the message takes {len(ids):,} tokens, {fits}: the model may not see all of it")

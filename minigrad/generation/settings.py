@@ -57,7 +57,7 @@ class Sampling(TextSettings):
     temperature: float = option(
         0.8, "below 1 sharpens the distribution; 0 always takes the most likely token", at_least=0
     )
-    top_k: int | None = option(None, "choose among the k most likely tokens", at_least=1, at_most=10**9, none_means="")
+    top_k: int | None = option(None, "choose among the k most likely tokens", at_least=1, at_most=_MOST, none_means="")
     top_p: float | None = option(
         0.95, "choose among the most likely tokens, up to this total probability", above=0, at_most=1
     )

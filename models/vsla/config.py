@@ -94,13 +94,13 @@ class VSLAConfig(ModelConfig):
         In each layer the inputs of two norms and of two products, queries, keys and values, the output of attention,
         and the feed-forward block before and after the activation function. Patterns with far keys store the queries
         that see them; sparse attention stores the number and the probability of each chosen key. A learned pattern
-        stores what all of its candidates do, and the result of each and of each sum.
+        stores what all of its candidates do, each with its own copy of queries, keys and values, and their results.
         """
         kinds = self.kinds()
         chosen = 2 * self.num_heads * min(self.top_k, self.context_length)
         more = sum(kind in WITH_FAR_KEYS for kind in kinds) * self.width
         more += sum(kind in ("sparse", LEARNED) for kind in kinds) * chosen
-        more += kinds.count(LEARNED) * 2 * len(CANDIDATES) * self.width
+        more += kinds.count(LEARNED) * (4 * len(CANDIDATES) - 3) * self.width
         return self.num_layers * (9 * self.width + 2 * self.feed_forward) + more
 
 

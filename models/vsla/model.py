@@ -2,9 +2,9 @@
 
 The variable-shape transformer ("VSLA 1B Parameter Transformer Architecture Analysis", 2025) was a plan that its library
 could not run. Its shape is that of GPT-2: learned positions, layer norms with biases, GELU. What it adds is a pattern
-of attention for each layer: full, local, sparse, pyramid or adaptive (`models.vsla.patterns`); the document names them,
-the definitions here are causal. Learned ones are among its plans. Names and shapes of
-the weights are GPT-2's: with "full" in every layer it computes what GPT-2 computes with the same weights.
+of attention for each layer: full, local, sparse, pyramid or adaptive (`models.vsla.patterns`). The document names them,
+and plans learned patterns too; the definitions here are causal. Names and shapes of the weights are GPT-2's: with
+"full" in every layer it computes what GPT-2 computes with the same weights.
 
 The document counts about 1.1 billion parameters. The shape that it describes has 1,319,917,568, with biases.
 """

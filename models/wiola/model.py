@@ -44,7 +44,7 @@ class Block(nn.CheckpointedLayer):
         self.attention_dropout, self.ffn_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
         self.variant = config.atm if merging else "off"
         self.threshold, self.at_generation = config.atm_threshold, config.atm_at_generation
-        self.merge_ratio = 0.0  # of the last pass that merged
+        self.merge_ratio = 0.0  # of the last pass in training mode
 
     def figures(self) -> dict[str, float | list[float]]:
         """Return the merge ratio of the last training step, in a layer that merges."""
@@ -56,9 +56,9 @@ class Block(nn.CheckpointedLayer):
         # A cache is for generation, even while the module is in training mode: it holds what generation needs.
         merges = self.at_generation or (self.training and run.cache is None)
         if self.variant != "off" and merges:
-            attended, self.merge_ratio = merged_attention(
-                self.attn, normed, summaries, run, self.variant, self.threshold
-            )
+            attended, ratio = merged_attention(self.attn, normed, summaries, run, self.variant, self.threshold)
+            if self.training:  # an evaluation may merge too
+                self.merge_ratio = ratio
         else:
             attended = self.attn(normed, summaries, run)
         x = x + self.attention_dropout(attended)

@@ -26,8 +26,8 @@ _MERGES = (
 the number under a pair). "
 )
 _WRITING = {
-    True: "A joined pair shares its attention in these layers: that saves work.",
-    False: "In training a joined pair shares its attention in these layers. While this model writes it joins none \
+    True: "A joined pair shares {shared} in these layers: that saves work.",
+    False: "In training a joined pair shares {shared} in these layers. While this model writes it joins none \
 (atm_at_generation is off): shown is what its rule says about this text.",
 }
 
@@ -63,7 +63,8 @@ def _merges(config: WiolaConfig, blocks: Sequence[Any], trace: Trace) -> Pairs:
         joined = np.ones(len(rows), bool)
         joined[groups.first] = False
         layers[f"Layer {number + 1}"] = joined, _cosines(rows)
-    words = _MERGES.format(bound=config.atm_threshold) + _WRITING[config.atm_at_generation]
+    shared = "a key and a value" if config.atm == "kv_only" else "its attention"
+    words = _MERGES.format(bound=config.atm_threshold) + _WRITING[config.atm_at_generation].format(shared=shared)
     return Pairs("Wiola's merges", words, layers)
 
 

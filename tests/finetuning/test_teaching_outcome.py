@@ -34,11 +34,13 @@ def test_the_figures_before_the_first_step_are_printed(capsys: pytest.CaptureFix
 
 def test_the_answers_are_compared_with_those_before_and_the_wrong_ones_are_shown_first() -> None:
     before = {"bits_per_byte": 1.6, "recall": 0.0}
-    found = teaching.examine_answers(Parrot(), before, 2.0, questions=ASKED, asked="taught answers", reworded=ASKED[:1])
+    found = teaching.examine_answers(
+        Parrot(), before, 2.0, questions=ASKED, asked="taught questions", reworded=ASKED[:1]
+    )
     assert found.figures == {"recall": 0.5, "recall_reworded": 1.0, "bits_per_byte_before": 1.6}
     assert found.verdict == (
         "after the lessons: 50.0% of the answers exact, 100.0% to reworded questions, validation text 2.000 bits per "
         "byte (+25.0%)"
     )
-    assert "1 of 2 taught answers are answered token for token (50%; before: 0%)" in found.section
+    assert "1 of 2 taught questions are answered token for token (50%; before: 0%)" in found.section
     assert found.section.index("c<br>d") < found.section.index("a &lt;b&gt;")

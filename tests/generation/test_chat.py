@@ -56,7 +56,8 @@ def test_the_oldest_questions_and_answers_are_left_out_where_the_context_ends() 
     told.say("one", "three", "seventh")
     assert [len(ids) for ids in told.read] == [11, 31, 31]
     assert told.read[2][:11] == [5] * 10 + [6]  # "one" and its answer are gone
-    assert told.remarks == ["the conversation is longer than the context: its first 2 messages are left out"]
+    fit = "the 45 tokens that fit beside an answer"
+    assert told.remarks == [f"the conversation takes more than {fit}: its first 2 messages are left out"]
     assert len(told.chat.messages) == 6
 
 

@@ -58,7 +58,7 @@ def test_the_book_is_learned_and_the_report_says_what_was_forgotten(taught: Path
     assert found["before"]["bits_per_byte"] == pytest.approx(known["result"]["bits_per_byte"], rel=1e-6)
     assert found["settings"]["replay_text"] == known["data"]
     page = (taught / "report.html").read_text(encoding="utf-8")
-    assert "4 of 4 taught answers are answered token for token (100%; before: 0%)" in page
+    assert "4 of 4 taught questions are answered token for token (100%; before: 0%)" in page
     assert "<td>be?<td>eb.<td>eb." in page
     assert "bits per byte before, and takes" in page
     assert f"not taught, {100 * found['result']['recall_reworded']:.0f}% are." in page

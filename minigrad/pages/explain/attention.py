@@ -28,24 +28,24 @@ def attention_weights(operation: Operation) -> Array:
     Shapes: -> (rows, H, keys); of `context_attention` (rows, H, summaries).
     """
     with no_grad():
-        ask, num_keys = _QUESTIONS[operation.name](operation)
+        probe, num_keys = _PROBES[operation.name](operation)
         head_dim = operation.arrays[0].shape[-1]
-        parts = [ask(start).data for start in range(0, num_keys, head_dim)]
+        parts = [probe(start).data for start in range(0, num_keys, head_dim)]
     weights: Array = np.concatenate(parts, axis=-1)[..., :num_keys]
     return weights
 
 
-Question = tuple[Callable[[int], Tensor], int]
+Probe = tuple[Callable[[int], Tensor], int]
 """A function that returns the weights of the D keys from some key on, and the number of keys."""
 
 
-def _attention(operation: Operation) -> Question:
+def _attention(operation: Operation) -> Probe:
     q, k, _ = operation.arrays
     attend = getattr(ops, operation.name)
     return lambda start: attend(q, k, _unit_vectors(np.arange(len(k)), start, k), **operation.options), len(k)
 
 
-def _far_keys(operation: Operation) -> Question:
+def _far_keys(operation: Operation) -> Probe:
     q, k, _, far_k, _ = operation.arrays
     offsets, block = operation.options["near"].offsets, round(operation.options["far"].weight)
 
@@ -57,7 +57,7 @@ def _far_keys(operation: Operation) -> Question:
     return ask, len(k)
 
 
-def _own_key(operation: Operation) -> Question:
+def _own_key(operation: Operation) -> Probe:
     q, k, _, own_k, _ = operation.arrays
     own = operation.options["shared"].visible  # the place of the own key of each row
 
@@ -68,7 +68,7 @@ def _own_key(operation: Operation) -> Question:
     return ask, int((own + operation.options["has_own"]).max())
 
 
-def _context(operation: Operation) -> Question:
+def _context(operation: Operation) -> Probe:
     q, k, _ = operation.arrays
     numbers = np.broadcast_to(np.arange(k.shape[1]), k.shape[:2])
     return lambda start: ops.context_attention(q, k, _unit_vectors(numbers, start, k)), k.shape[1]
@@ -83,12 +83,12 @@ def _unit_vectors(places: Array, start: int, like: Array) -> Array:
     return np.broadcast_to(is_one, like.shape).astype(like.dtype)
 
 
-_QUESTIONS: dict[str, Callable[[Operation], Question]] = {
+_PROBES: dict[str, Callable[[Operation], Probe]] = {
     "attention": _attention,
     "sparse_attention": _attention,
     "attention_with_far_keys": _far_keys,
     "attention_with_own_key": _own_key,
     "context_attention": _context,
 }
-ATTENTIONS = frozenset(_QUESTIONS) - {"context_attention"}
+ATTENTIONS = frozenset(_PROBES) - {"context_attention"}
 """The operations of attention to the tokens of the text."""

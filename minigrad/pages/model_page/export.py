@@ -39,8 +39,8 @@ def export(model: LanguageModel) -> tuple[dict[str, Any], bytes]:
     program = program_of(model)
     if program is None:
         raise InputError(
-            "a page runs the program of a model, and this model has none, because its pass depends on the text: "
-            "write with generate.py instead"
+            "a page runs the program of a model, and this model has none: "
+            "write with generate.py instead (docs/writing.md says which models have a program)"
         )
     store, heads = _Store(program), _heads(model, program)
     context = min(model.config.context_length, max(2, _MOST_STORED // _bytes_of_a_token(program)))

@@ -43,7 +43,7 @@ class Measurement:
     gradient_norm: float = option(REQUIRED, "of the last step, before clipping")
     seconds: float = option(REQUIRED, "since the start of the run", at_least=0)
     tokens_per_second: float = option(REQUIRED, "of the steps since the last line")
-    memory_bytes: int = option(REQUIRED, "resident memory of the process", at_least=0)
+    memory_bytes: int = option(REQUIRED, "resident memory of the process and its copies", at_least=0)
     val_loss: float | None = None
     val_bits_per_byte: float | None = None
     val_loss_repeated: float | None = None  # per token that completes a pair seen before in its sequence

@@ -87,7 +87,6 @@ def test_a_merging_layer_stores_fewer_keys_than_tokens(variant: str) -> None:
     model, ids = merging(variant=variant), repeated(3, CONTEXT)
     cache = model.new_cache(1, CONTEXT)
     logits(model, ids, cache)
-    assert min(ratios(model)) > 0.1
     assert all((cache.stored(layer) == CONTEXT).all() for layer in (0, 1, 4, 5))
     assert all((cache.stored(layer) < CONTEXT).all() for layer in (2, 3))
 

@@ -46,10 +46,13 @@ def test_the_papers_summary_cannot_generate() -> None:
 
 
 def test_merge_ratios_are_measured_in_merging_layers_only() -> None:
-    model = build(atm="first", atm_threshold=0.5).train()
+    model = build(atm="first", atm_threshold=0.5, atm_at_generation=True).train()
     logits(model, repeated(0, 12))
     assert len(ratios(model)) == 2
-    assert all(0 < ratio <= 0.5 for ratio in ratios(model))
+    measured = ratios(model)
+    assert all(0 < ratio <= 0.5 for ratio in measured)
+    logits(model.eval(), repeated(1, 12))
+    assert ratios(model) == measured
     assert build(atm="off").measurements() == {}
 
 
