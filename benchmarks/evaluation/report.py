@@ -71,7 +71,7 @@ class Compared(NamedTuple):
     failed: int  # runs of the arm or the control that failed
     both: Difference  # with the error of seeds and documents
     seeds: Difference  # with that of the seeds alone
-    spread: float  # the standard deviation of the paired differences, NaN with fewer than two
+    spread: float  # the standard deviation of the paired differences: NaN without a pair, infinite with one
 
 
 def paired(arm: dict[int, Result], control: dict[int, Result], length: int, part: str) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,18 @@ FIELDS = {
     "columns": '["tokens/s", "peak MB"]',
     "figures": '{ nano = ["28,534", "376"], "in the end" = "1.37 bits per byte" }',
 }
+
+
+def git(*arguments: str, **options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False, **options)
+
+
+def test_the_commits_of_the_records_are_in_the_history() -> None:
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        pytest.skip("this copy has no complete history")
+    commits = sorted({record.commit.removeprefix("before ") for record in RECORDS.values()})
+    found = git("cat-file", "--batch-check", input="\n".join(f"{each}^{{commit}}" for each in commits)).stdout
+    assert [line for line in found.splitlines() if line.split(" ")[1] != "commit"] == []
 
 
 def written(folder: Path, **changes: str | None) -> Path:
