@@ -105,5 +105,5 @@ def plan_rows(settings: RunSettings) -> Mapping[str, str]:
     if not settings.adaptive_context:
         return {}
     found = Adapting(settings.context).context
-    bounds = f"adapts between {found.smallest:,} and {found.largest:,} tokens, from {found.current:,} on"
+    bounds = f"adapts between {found.smallest:,} and {found.largest:,} tokens, and begins with {found.current:,}"
     return {"context": f"{bounds}; memory and speed are those of the largest"}

@@ -142,8 +142,7 @@ class Run:
 
     def tokens_before(self, step: int) -> int:
         """Return the number of tokens that the steps before `step` read."""
-        size = self.settings.batch * self.settings.accumulate
-        return self.plan.source.tokens_before(step, seed=self.settings.seed, batch_size=size)
+        return self.plan.tokens_before(step)
 
     def spans_of(self, text: TokenFile) -> Spans:
         """Return a text as the run evaluates it."""

@@ -87,7 +87,7 @@ def _untrained_positions(model: LanguageModel, context: int) -> str:
 
 def _tokens_to_read(plan: Plan) -> float | None:
     """Return the tokens of the text that the whole run reads; None for a run that is taught something else."""
-    return None if plan.lessons else plan.done * plan.settings.tokens_per_step + plan.tokens_to_come()
+    return None if plan.lessons else plan.tokens_before(plan.done) + plan.tokens_to_come()
 
 
 def _budget_rows(plan: Plan) -> dict[str, str]:
@@ -123,12 +123,12 @@ def _length(plan: Plan) -> str:
     tokens = plan.tokens_to_come()
     per_pass = max(plan.source.tokens_per_pass(settings.batch * settings.accumulate), 1)
     passes = f"{tokens / per_pass:.1f} passes over the {'lessons' if settings.is_lesson else 'text'}"
-    worth, warning = scaling.LAW.worth_of_pass((plan.done * settings.tokens_per_step + tokens) / per_pass), ""
+    worth, warning = scaling.LAW.worth_of_pass((plan.tokens_before(plan.done) + tokens) / per_pass), ""
     if worth < _LEAST_WORTH and not settings.is_lesson:
-        last = f"the last pass is worth {worth:.0%} of new text, and the model learns it by heart"
-        source = ", such as python-docs:0.8,python-source:0.2 with --held-out python-docs"
-        more = source if settings.data == "python-docs" else ""
-        warning = f"; the text is read so often that {last}: take less time, or more --data{more}"
+        warning = "; the text is read so often that the last pass teaches almost nothing, and the model learns it by "
+        warning += "heart: take less time, or more --data"
+        if settings.data == "python-docs":
+            warning += ", such as python-docs:0.8,python-source:0.2 with --held-out python-docs"
     if not steps:
         minutes = format_seconds(60 * (settings.minutes or 0.0))
         done = f" ({plural(plan.done, 'step')} done)" if plan.done else ""
@@ -147,11 +147,8 @@ def text_rows(text: TokenizedCorpus, vocab_size: int, num_tokens: float | None) 
     names = {number: name for name, number in text.tokenizer.specials.items()}
     end = names[text.tokenizer.end_of_text_id]
     vocabulary = f"{vocab_size:,} tokens, {train.num_bytes / max(len(train), 1):.2f} bytes each; {end} ends a document"
-    if (known := text.tokenizer.vocab_size) < vocab_size:
-        vocabulary += f"; the tokenizer has {known:,}, and the other rows of the model stay unused"
-    elif (used := text.tokenizer.used) < vocab_size:
-        vocabulary += f"; the text has pairs for {used:,} only, the other ids stay unused "
-        vocabulary += "(--data python-source would fill more)"
+    if (used := text.tokenizer.used) < vocab_size:
+        vocabulary += f"; the tokenizer has {used:,}, and the other rows of the model stay unused"
     whole = (
         f"{corpus.description}: {plural(corpus.num_documents, 'document')}, {format_bytes(train.num_bytes)} to train "
         f"on{without}, {format_bytes(text.validation.num_bytes)} for validation{test}"

@@ -73,7 +73,7 @@ class Plan:
     def check_text(self) -> None:
         """Raise InputError if there is too little text: windows need one to train on and one to evaluate."""
         settings, validation, context = self.settings, len(self.text.validation), self.settings.context
-        self.source.attended_length()
+        _ = self.source  # raises InputError for a text that is too short
         if settings.documents == "windows" and validation < context + 1:
             raise InputError(
                 f"the validation text has {validation:,} tokens, but one window of --context {context:,} needs "
@@ -93,7 +93,8 @@ class Plan:
         return (
             f"training {self.model.num_parameters():,} parameters needs about {format_bytes(needed.total)} "
             f"({format_bytes(needed.state)} of weights, gradients and moments); {format_bytes(available)} are "
-            "free. Take a smaller --size, --batch or --context, or more --accumulate."
+            "free. Take a smaller --size or --context, a smaller --batch (--accumulate makes up for it), or "
+            "--checkpointing."
         )
 
     def memory(self) -> costs.Memory:
@@ -155,10 +156,15 @@ class Plan:
         # A token that is evaluated costs a third of one in a training step.
         return self.tokens_at_end / (3 * self.tokens_per_second()) + self.seconds_for_rivals() + 4.0
 
+    def tokens_before(self, step: int) -> int:
+        """Return the number of tokens that the steps before `step` read."""
+        size = self.settings.batch * self.settings.accumulate
+        return self.source.tokens_before(step, seed=self.settings.seed, batch_size=size)
+
     def tokens_to_come(self) -> float:
-        """Estimate how many tokens the remaining steps will read."""
+        """Return how many tokens the remaining steps will read; those of a run of minutes are estimated."""
         settings = self.settings
         if settings.steps:
-            return max(settings.steps - self.done, 0) * settings.tokens_per_step
+            return max(self.tokens_before(settings.steps) - self.tokens_before(self.done), 0)
         left = 60 * (settings.minutes or 0.0) - self.used - self.seconds_after()
         return max(left, 0.0) * self.tokens_per_second()

@@ -18,6 +18,7 @@ from minigrad.data.tokens.token_files import TokenFile
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
 from minigrad.evaluate.rivals import xz_seconds
+from minigrad.finetuning.epochs import EpochSource
 from minigrad.system import hardware
 from minigrad.training.guests import plan_rows
 from minigrad.training.planning import choices, costs, description
@@ -166,7 +167,7 @@ def test_the_cost_of_attention_is_that_of_the_documents():
 def test_the_plan_says_between_which_bounds_the_context_adapts():
     fixed, adaptive = (planned(TrainConfig(steps=5, adaptive_context=adapts)) for adapts in (False, True))
     said = joined(describe(adaptive, Path("a")))
-    assert "context adapts between 32 and 256 tokens, from 64 on; memory and speed are those of the largest" in said
+    assert "context adapts between 32 and 256 tokens, and begins with 64; memory and speed are those of" in said
     assert adaptive.memory() == fixed.memory()
     assert adaptive.flops_per_token(32) < adaptive.flops_per_token() == fixed.flops_per_token(256)
 
@@ -207,7 +208,7 @@ def test_a_text_that_is_read_too_often_is_warned_of():
     often, seldom = (
         joined(describe(planned(TrainConfig(steps=50), text(train=count)), Path("a"))) for count in (1_000, 90_000)
     )
-    assert "; the text is read so often that the last pass is worth 0% of new text" in often
+    assert "; the text is read so often that the last pass teaches almost nothing, and the model" in often
     assert "take less time, or more --data, such as python-docs:0.8,python-source:0.2 with --held-out" in often
     assert "so often" not in seldom
 
@@ -218,9 +219,9 @@ def test_a_model_of_one_layer_is_described_in_the_singular():
 
 
 def test_a_vocabulary_that_the_text_does_not_fill_is_mentioned():
-    said = describe(planned(TrainConfig(steps=5), text(used=300)), Path("runs/a"))
-    assert "300 only" in joined(said)
-    assert "only" not in describe(planned(TrainConfig(steps=5)), Path("runs/a"))
+    said = joined(describe(planned(TrainConfig(steps=5), text(used=300)), Path("runs/a")))
+    assert "the tokenizer has 300, and the other rows of the model stay unused" in said
+    assert "unused" not in describe(planned(TrainConfig(steps=5)), Path("runs/a"))
 
 
 def test_the_plan_of_a_continued_run_is_for_the_steps_that_are_left():
@@ -230,6 +231,15 @@ def test_the_plan_of_a_continued_run_is_for_the_steps_that_are_left():
     assert f"length 50 steps: {50 * per_step:,} tokens, " in whole
     assert f"length 50 steps (20 are done): {30 * per_step:,} tokens, " in half
     assert "length ended after 50 steps; a larger --steps continues this run" in finished
+
+
+def test_the_plan_of_lessons_counts_the_tokens_that_the_steps_read():
+    """An epoch has as many steps as it needs, so a step may read less than it has room for."""
+    lessons: Any = EpochSource(np.full(40, 25), 256)
+    teaching = replace(planned(TrainConfig(steps=100, batch=8, context=256)), lessons=lessons)
+    assert "length 100 steps: 100,000 tokens, 100.0 passes" in joined(describe(teaching, Path("runs/a")))
+    begun = joined(describe(replace(teaching, done=40), Path("runs/a")))
+    assert "length 100 steps (40 are done): 60,000 tokens, 60.0 passes" in begun
 
 
 def test_the_plan_of_a_continued_run_of_minutes_is_for_the_tokens_that_are_left():
@@ -243,8 +253,8 @@ def test_a_pass_is_worth_what_all_readings_before_it_leave():
     words = text(train=90_000)
     beginning = planned(TrainConfig(steps=1_000), words)
     continued = replace(beginning, done=990)
-    assert "the last pass is worth" in joined(describe(beginning, Path("runs/a")))
-    assert "the last pass is worth" in joined(describe(continued, Path("runs/a")))
+    assert "the last pass teaches" in joined(describe(beginning, Path("runs/a")))
+    assert "the last pass teaches" in joined(describe(continued, Path("runs/a")))
 
 
 def test_the_plan_counts_what_follows_the_last_step():
