@@ -62,7 +62,11 @@ def prepare(
     guests: Sequence[Guest] = (),
 ) -> Run | None:
     """Return a run that can begin; None if only its plan is wanted, or if it has ended, which is printed."""
-    prepared = Preparation(open_run(config, explicit, lock, world)).plan_run()
+    opening = open_run(config, explicit, lock, world)
+    if not config.plan and (ended := opening.describe_end()):
+        say(ended)
+        return None
+    prepared = Preparation(opening).plan_run()
     return None if config.plan else build(prepared, lock, clock, guests)
 
 
@@ -73,7 +77,6 @@ class Prepared(NamedTuple):
     folder: RunFolder
     lessons: Lessons | None
     initial: InitialWeights | None  # None for new weights
-    ended: str  # a sentence that says so of a run with nothing left to do, else ""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class Preparation:
         rates, documents = self.measure_machine(precision), self.read_corpus()
         dial = Dial(skeletons, rates, documents.bytes_as_one, models.smallest_published(family), world.size)
         size = dial.choose(asked)
-        path = folder.path if folder else Path(asked.out or places.unused_folder(f"{family}-{size}"))
+        path = folder.path if folder else Path(asked.out or next(places.unused_folders(f"{family}-{size}")))
         skeleton, text = skeletons[size], self.encode(documents, skeletons[size])
         sized = replace(asked, size=size, precision=precision)
         settings = choices.choose_settings(sized, skeleton, rates, text.train.tokens_as_one, world.size)
@@ -118,9 +121,8 @@ class Preparation:
             folder = RunFolder(path, record, is_new=True, world=world)
         else:
             folder.check_text(found)
-        if not (ended := self.opening.describe_end()) or asked.plan:
-            say((description.describe if asked.plan else description.summarise)(plan, path))
-        return Prepared(plan, folder, lessons, initial, ended)
+        say((description.describe if asked.plan else description.summarise)(plan, path))
+        return Prepared(plan, folder, lessons, initial)
 
     def candidates(self) -> tuple[str, dict[str, LanguageModel]]:
         """Return the family, and the models to choose from by size; a run with --init has the size of its start."""
@@ -159,7 +161,7 @@ class Preparation:
         threads, most = self.opening.asked.threads or 1, processors.count()
         if folder and folder.record.processes != now:
             before = plural(folder.record.processes, "process")
-            change = f"this run was trained by {before} so far, and is by {now} now"
+            change = f"this run has been trained by {before} so far, and continues with {now}"
         elif folder and threads > most:
             change = f"this run began with {threads} threads, and this computer has {most}"
         if not change:
@@ -210,9 +212,9 @@ class Preparation:
         return initial
 
 
-def build(prepared: Prepared, lock: FolderLock, clock: Callable[[], float], guests: Sequence[Guest] = ()) -> Run | None:
-    """Give the model its weights, new ones or those of a checkpoint, and write the run folder; None if it has ended."""
-    plan, folder, lessons, initial, ended = prepared
+def build(prepared: Prepared, lock: FolderLock, clock: Callable[[], float], guests: Sequence[Guest] = ()) -> Run:
+    """Give the model its weights, new ones or those of a checkpoint, and write the run folder."""
+    plan, folder, lessons, initial = prepared
     settings, model = plan.settings, plan.model
     plan.check_memory()
     saved = checkpoint.load(folder.path) if folder.has_checkpoint else None
@@ -231,9 +233,7 @@ def build(prepared: Prepared, lock: FolderLock, clock: Callable[[], float], gues
     if saved is not None:
         keeping.restore(run, saved)
         lost = "" if metrics.read(folder.path) else "; metrics.jsonl has no line, so the curve before that is gone"
-        say(ended or f"continuing after step {run.step:,}{lost}")
-    if ended:
-        return None
+        say(f"continuing after step {run.step:,}{lost}")
     folder.begin_or_continue(plan.text.tokenizer, settings, lock)
     if lessons and lessons.form and plan.world.rank == 0:
         lessons.form.save(folder.path)  # before the run can be stopped: it could not be continued without

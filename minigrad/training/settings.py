@@ -166,7 +166,8 @@ class OptimisationSettings(LengthSettings):
         "muon orthogonalises the updates of the matrices within layers: it learns more in a step, and takes more time; "
         "sgd follows the gradient itself, and learns much less",
         choices=("adamw", "muon", "sgd"),
-        none_means="muon if it takes less than a quarter of the FLOPs of a step, otherwise adamw, as for teaching",
+        none_means="muon if it takes less than a quarter of the FLOPs of a step, otherwise adamw, as for teaching and "
+        "for adapters",
     )
     weight_decay: float | None = option(
         None, "decay of the weight matrices towards zero", at_least=0, none_means="0.1, or 0.0001 with sgd"
@@ -176,7 +177,8 @@ class OptimisationSettings(LengthSettings):
     momentum: float = option(0.9, "SGD's decay of the velocity", at_least=0, below=1)
     ema: float | None = option(
         None,
-        "evaluate, and write at the end, an exponential moving average of the weights with this decay, as in 0.999",
+        "evaluate, sample and write, in place of the weights, their exponential moving average with this decay, as in "
+        "0.999",
         at_least=0,
         below=1,
         none_means="",
@@ -367,7 +369,7 @@ class OutputSettings(Group):
     resume: str | None = option(
         None,
         "continue this run, by default the newest in runs/, with its settings; a larger value of its --steps, --tokens "
-        "or --minutes may be given",
+        "or --minutes may be given, and --test",
         value="DIR",
         bare="",
         none_means="",
@@ -429,7 +431,7 @@ class TrainConfig(  # a dataclass takes the fields of its last base first
     def check(self) -> None:
         """Raise InputError for a value out of its bounds, or for settings that exclude each other."""
         validate(self)
-        limits = [f"--{name}" for name in ("minutes", "steps", "tokens") if getattr(self, name) is not None]
+        limits = [flag_of(name) for name in LIMITS if getattr(self, name) is not None]
         if len(limits) > 1:
             raise InputError(f"{' and '.join(limits)} both say how long to train; give one of them")
         if self.resume is None:
@@ -482,8 +484,6 @@ class TrainConfig(  # a dataclass takes the fields of its last base first
             raise InputError(f"--objective {self.objective} reads a file: download {self.data} first")
         if self.init is None:
             raise InputError(f"--objective {self.objective} teaches a trained model: name its folder with --init")
-        if self.data in ("python-docs", "python-source", "shakespeare"):
-            raise InputError(f"--objective {self.objective} needs --data FILE, a file of conversations, or task:NAME")
         is_task = self.data.startswith("task:")
         if is_task and self.objective == "dpo":
             raise InputError("--objective dpo needs --data FILE.jsonl, pairs of a chosen and a rejected answer")

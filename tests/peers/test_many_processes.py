@@ -65,7 +65,7 @@ def test_two_processes_follow_the_losses_of_one_and_of_a_resume_in_three(
     np.testing.assert_allclose(losses(tmp_path / "two"), losses(tmp_path / "one"), rtol=1e-5)
     run(2, **settings | {"steps": 10}, batch=6, out=tmp_path / "three")
     out, _ = run(3, "--resume", tmp_path / "three", "--steps", 20)
-    assert "was trained by 2 processes so far, and is by 3 now" in out
+    assert "has been trained by 2 processes so far, and continues with 3" in out
     assert len(losses(tmp_path / "three")) == 20
     run(2, **settings, batch=6, out=tmp_path / "again")
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("two", "again")]

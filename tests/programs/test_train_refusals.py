@@ -50,7 +50,7 @@ def test_help_and_a_mistyped_flag_or_field_need_neither_numpy_nor_numba():
         ("--size nanno", "unknown size of vidya-v2 'nanno'; did you mean 'nano'? Known: auto, nano, "),
         ("--size auot", "unknown size of vidya-v2 'auot'; did you mean 'auto'?"),
         ("--data python-dosc", "there is no data called 'python-dosc'. Did you mean python-docs"),
-        ("--steps 5 --minutes 1", "--minutes and --steps both say how long to train; give one of them"),
+        ("--steps 5 --minutes 1", "--steps and --minutes both say how long to train; give one of them"),
         ("--steps 5 --tokens 9", "--steps and --tokens both say how long to train; give one of them"),
         ("--vocab 260", "--vocab takes a whole number of at least 261"),
         ("--vocab 300 --tokenizer x", "--vocab is for training a tokenizer, but --tokenizer brings one"),
@@ -141,7 +141,7 @@ def test_a_damaged_run_is_refused_and_its_file_named(capsys, copy, name, damage)
         path.write_text('{"from": "elsewhere"}', encoding="utf-8")
     else:
         save_tensors(path, {"other": np.zeros(3, np.float32)})
-    error = refusal(capsys, "--resume", copy)
+    error = refusal(capsys, "--resume", copy, "--steps", 13)
     foreign_weights = damage == "foreign" and name.endswith("safetensors")
     assert ("do not fit the model: missing" if foreign_weights else path.name) in error
 

@@ -22,7 +22,7 @@ from tests.distributed.rooms import Room, together
     [
         (1, 2, ""),
         (1, 4, "this run began with 4 threads, and this computer has 2: sums are added in another order"),
-        (3, 4, "this run was trained by 3 processes so far, and is by 1 now: sums are added in another order"),
+        (3, 4, "this run has been trained by 3 processes so far, and continues with 1: sums are added"),
     ],
 )
 def test_a_run_says_what_differs_from_its_beginning(

@@ -11,10 +11,10 @@ from minigrad.training.settings import TrainConfig
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (TrainConfig(minutes=1, steps=1), "--minutes and --steps both say how long to train"),
-        (TrainConfig(minutes=1, tokens=1), "--minutes and --tokens both"),
-        (TrainConfig(minutes=1, steps=1, tokens=1), "--minutes and --steps and --tokens both"),
-        (TrainConfig(minutes=1, steps=1, resume="runs/a"), "--minutes and --steps both say how long to train"),
+        (TrainConfig(minutes=1, steps=1), "--steps and --minutes both say how long to train"),
+        (TrainConfig(minutes=1, tokens=1), "--tokens and --minutes both"),
+        (TrainConfig(minutes=1, steps=1, tokens=1), "--steps and --tokens and --minutes both"),
+        (TrainConfig(minutes=1, steps=1, resume="runs/a"), "--steps and --minutes both say how long to train"),
         (TrainConfig(schedule="cosine", minutes=1.0), "a cosine must know its last step: give --steps or --tokens"),
         (
             TrainConfig(schedule="cosine", steps=9, decay="5:9"),

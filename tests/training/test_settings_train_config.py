@@ -26,7 +26,6 @@ def test_the_defaults_exclude_nothing():
         (TrainConfig(resume="a", out="b"), "--out cannot be given with it"),
         (TrainConfig(adapter_rank=4), "--adapter-rank trains beside the weights of a trained model: name its folder"),
         (TrainConfig(objective="sft"), "--objective sft teaches a trained model: name its folder with --init"),
-        (TrainConfig(objective="sft", init="a"), "--objective sft needs --data FILE, a file of conversations, or"),
         (TrainConfig(objective="dpo", init="a", data="task:facts"), "--objective dpo needs --data FILE.jsonl, pairs"),
         (
             TrainConfig(objective="sft", init="a", data="task:facts", skip_broken=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -29,6 +30,8 @@ def check_places(settings: TrainConfig, tokenizers: Collection[str] = ()) -> Non
         if settings.resume:
             Record.read(Path(settings.resume))
         return
+    if settings.is_lesson and settings.data in corpus.NAMES:
+        raise InputError(f"--objective {settings.objective} needs --data FILE, a file of conversations, or task:NAME")
     is_task = settings.objective and settings.data.startswith("task:")
     texts = [] if is_task else [*mixture.parse_shares(settings.data)]
     texts += [] if settings.held_out is None else [settings.held_out]
@@ -53,6 +56,11 @@ def refuse_existing(folder: Path) -> None:
     if folder.is_dir() and _is_in_use(folder):
         way_out = f"continue it with --resume {folder}, or " if (folder / FILE).exists() else ""
         raise InputError(f"{folder} exists and is left as it is: {way_out}choose another --out")
+    _refuse_impossible(folder)
+
+
+def _refuse_impossible(folder: Path) -> None:
+    """Raise InputError if `folder` cannot be made, because a file or a broken link is in its place or above it."""
     found = next((place for place in (folder, *folder.parents) if place.is_symlink() or place.exists()), None)
     if found is None or found.is_dir():
         return
@@ -96,16 +104,39 @@ def newest(root: Path, family: str | None = None) -> Path:
     return max(found, key=lambda folder: (folder / FILE).stat().st_mtime)
 
 
-def unused_folder(name: str) -> Path:
-    """Return a folder in `RUNS` for a new run: `name`, or, if it is in use, name-N with an N above all in use."""
+def unused_folders(name: str) -> Iterator[Path]:
+    """Yield the folders that a new run in `RUNS` may have: of name, name-2, name-3, ... those after all in use."""
     pattern = re.compile(rf"{re.escape(name)}(?:-(\d+))?")
     names = (entry.name for entry in RUNS.iterdir()) if RUNS.is_dir() else ()
     found = [match for match in map(pattern.fullmatch, names) if match and _is_in_use(RUNS / match[0])]
     last = max((int(match[1] or 1) for match in found), default=0)
-    return RUNS / (f"{name}-{last + 1}" if last else name)
+    yield from (RUNS / (f"{name}-{number}" if number > 1 else name) for number in itertools.count(last + 1))
 
 
-_LEFT = re.compile(rf"{re.escape(LOCK_FILE)}|tokenizer(_config)?\.json|\.(tokenizer|minigrad)[a-z_.]*\.json\..*\.tmp")
+def lock_new(folder: Path, lock: FolderLock) -> None:
+    """Make and lock a folder for a new run; raises InputError if another run has it, or if it cannot be made."""
+    refuse_existing(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    lock.take(folder)
+    refuse_existing(folder)  # another process may have made it since
+
+
+def lock_unused(name: str, lock: FolderLock) -> Path:
+    """Make, lock and return the first of the `unused_folders` in which no other process is about to begin a run."""
+    folders = unused_folders(name)
+    while True:
+        folder = next(folders)
+        _refuse_impossible(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(InputError):  # another process has locked it
+            lock.take(folder)
+            if not _is_in_use(folder):  # another process may have begun a run in it since
+                return folder
+
+
+_LEFT = re.compile(
+    rf"{re.escape(LOCK_FILE)}|tokenizer(_config)?\.json|\.tokenizer(_config)?\.json\.\d+\.part|\.minigrad\.json\..*\.tmp"
+)
 
 
 def _is_in_use(path: Path) -> bool:

@@ -20,7 +20,7 @@ from minigrad.system.locks import LOCK_FILE, FolderLock
 from minigrad.system.terminal import command, say
 from minigrad.training.budget import Decay, write_decay
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.places import refuse_existing
+from minigrad.training.folder.places import lock_new, lock_unused
 from minigrad.training.folder.record import BEST, FILE, Record, stored
 from minigrad.training.settings import TrainConfig
 from minigrad.typing import Tokenizer
@@ -124,7 +124,7 @@ class RunFolder:
         """Make and lock the folder of a new run, or store the newly chosen settings in that of a continued one."""
         self.lock = lock
         if self.is_new:
-            self.begin(tokenizer)
+            self.begin(tokenizer, "" if settings.out else f"{settings.model}-{settings.size}")
             return
         if warning := self.record.difference_in_arithmetic():
             say(warning)
@@ -132,25 +132,29 @@ class RunFolder:
         self.record.processes = self.world.size
         self.write()
 
-    def begin(self, tokenizer: Tokenizer) -> None:
+    def begin(self, tokenizer: Tokenizer, name: str = "") -> None:
         """Make and lock a new run folder with a tokenizer and minigrad.json; from then on the run can be resumed.
 
-        Raises InputError if something is there or no folder can have that name, RunError if it cannot be written. The
-        folder is empty again if this is interrupted.
+        With a `name`, the folder is an unused one of that name: another run may have begun in `path` since it was
+        planned. Raises InputError if something is there or no folder can have that name, RunError if it cannot be
+        written. The folder is empty again if this is interrupted.
         """
-        if self.world.rank > 0:
-            return
-        refuse_existing(self.path)
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self.lock.take(self.path)
-            refuse_existing(self.path)  # another process may have made it since
-            with _emptied_on_error(self.path):
-                tokenizer.save(self.path)
-                self.write()
-        except OSError as error:
-            kind = InputError if error.errno in _NO_PLACE else RunError
-            raise kind(f"cannot write the folder {self.path}: {reason(error)}") from error
+        if self.world.rank == 0:
+            planned = self.path
+            try:
+                if name:
+                    self.path = lock_unused(name, self.lock)
+                else:
+                    lock_new(self.path, self.lock)
+                with _emptied_on_error(self.path):
+                    tokenizer.save(self.path)
+                    self.write()
+            except OSError as error:
+                kind = InputError if error.errno in _NO_PLACE else RunError
+                raise kind(f"cannot write the folder {self.path}: {reason(error)}") from error
+            if self.path != planned:
+                say(f"the run folder is {self.path}: other runs began or were removed since {planned} was planned")
+        self.path = self.world.share(self.path)
 
     def keep_tokenizer(self, tokenizer: Tokenizer, folder: Path) -> None:
         """Write the tokenizer beside weights if it is missing: they are of no use without."""

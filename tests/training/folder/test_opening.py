@@ -218,7 +218,7 @@ def test_the_batch_that_is_given_is_that_of_each_process_and_the_one_that_is_kep
     folder = begin(tmp_path / "run", ASKED, USED)
     # The run chose one thread when it was alone: several processes choose anew.
     assert together(3, opened) == [(6, None)] * 3
-    assert "was trained by 1 process so far, and is by 3 now" in capsys.readouterr().out
+    assert "has been trained by 1 process so far, and continues with 3: sums" in capsys.readouterr().out
     with pytest.raises(InputError, match=r"--batch 4 \(the run has 2\)"):
         together(2, lambda world: open_run(TrainConfig(resume=str(folder), batch=2), world=world))
 

@@ -9,7 +9,8 @@ import pytest
 
 from minigrad.errors import InputError
 from minigrad.formats.json_files import write_json
-from minigrad.training.folder.places import check_places, newest, refuse_existing, unused_folder
+from minigrad.system.locks import FolderLock
+from minigrad.training.folder.places import check_places, lock_unused, newest, refuse_existing, unused_folders
 from minigrad.training.folder.record import Record
 from minigrad.training.settings import TrainConfig
 
@@ -27,6 +28,10 @@ def begin(folder: Path) -> Path:
     return folder
 
 
+def first_unused(name: str) -> Path:
+    return next(unused_folders(name))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -36,6 +41,7 @@ def begin(folder: Path) -> Path:
         ({"resume": "runs/nna"}, "there is no run folder runs/nna; did you mean runs/nano?"),
         ({"resume": "my_texts"}, "my_texts is not a run folder of train.py: it has no minigrad.json"),
         ({"out": "runs/nano"}, "runs/nano exists and is left as it is: continue it with --resume runs/nano, or"),
+        ({"objective": "sft", "init": "a"}, "--objective sft needs --data FILE, a file of conversations, or task:NAME"),
         # The text comes first: without it there is nothing to put into a folder.
         ({"data": "nowhere", "out": "runs/nano"}, "there is no data called 'nowhere'."),
     ],
@@ -69,28 +75,43 @@ def test_an_existing_folder_is_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_new_runs_are_numbered_in_their_order(here: Path) -> None:
-    assert unused_folder("vidya-v2-2.0") == Path("runs/vidya-v2-2.0")
+    assert first_unused("vidya-v2-2.0") == Path("runs/vidya-v2-2.0")
     for name in ("vidya-v2-2.0", "vidya-v2-2.0-again", "vidya-v2-2x0-7", "vidya-v2-nano-9"):
         begin(here / "runs" / name)
-    assert unused_folder("vidya-v2-2.0") == Path("runs/vidya-v2-2.0-2")
+    assert first_unused("vidya-v2-2.0") == Path("runs/vidya-v2-2.0-2")
     begin(here / "runs" / "vidya-v2-2.0-2")
     begin(here / "runs" / "vidya-v2-2.0-5")
-    assert unused_folder("vidya-v2-2.0") == Path("runs/vidya-v2-2.0-6")  # 3 and 4 may have been deleted
+    assert first_unused("vidya-v2-2.0") == Path("runs/vidya-v2-2.0-6")  # 3 and 4 may have been deleted
 
 
 def test_an_empty_folder_and_a_lock_that_was_left_are_not_in_use(here: Path) -> None:
     (here / "runs" / "a").mkdir(parents=True)
     (here / "runs" / "a" / ".lock").touch()
-    assert unused_folder("a") == Path("runs/a")
+    assert first_unused("a") == Path("runs/a")
     (here / "runs" / "b").touch()  # a file
-    assert unused_folder("b") == Path("runs/b-2")
+    assert first_unused("b") == Path("runs/b-2")
+
+
+def test_a_folder_in_which_another_process_is_about_to_begin_is_passed_over(here: Path) -> None:
+    with FolderLock() as first, FolderLock() as second, FolderLock() as third:
+        assert lock_unused("a", first) == Path("runs/a")
+        assert lock_unused("a", second) == Path("runs/a-2")
+        begin_in = Path("runs/a-2/minigrad.json")
+        write_json(begin_in, {})
+        assert lock_unused("a", third) == Path("runs/a-3") == third.folder
 
 
 def test_what_a_process_leaves_that_is_killed_while_it_begins_is_not_in_use(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").touch()
     with pytest.raises(InputError, match="is left as it is"):  # a tokenizer of the user
         refuse_existing(tmp_path)
-    for name in (".lock", "tokenizer_config.json", ".minigrad.json.0a1b2c3d-1-1.tmp"):
+    for name in (
+        ".lock",
+        "tokenizer_config.json",
+        ".tokenizer.json.123.part",
+        ".tokenizer_config.json.123.part",
+        ".minigrad.json.0a1b2c3d-1-1.tmp",
+    ):
         (tmp_path / name).touch()
     refuse_existing(tmp_path)
     for name in ("notes.txt", "tokenizer_notes.txt", ".env"):

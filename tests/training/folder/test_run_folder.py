@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -9,10 +10,12 @@ import pytest
 
 from minigrad.errors import InputError, RunError
 from minigrad.system.locks import FolderLock
+from minigrad.training.folder.places import unused_folders
 from minigrad.training.folder.record import Record
 from minigrad.training.folder.run_folder import RunFolder, check_beginnings, of_test
 from minigrad.training.settings import TrainConfig
-from tests.training.folder.test_opening import NoTokenizer, begin
+from tests.distributed.rooms import Room, together
+from tests.training.folder.test_opening import ASKED, USED, NoTokenizer, begin
 
 
 def test_a_tokenizer_that_cannot_be_written_is_a_fault(tmp_path):
@@ -29,15 +32,46 @@ def test_a_folder_that_was_being_begun_when_ctrl_c_came_is_free_again(tmp_path, 
         (folder / ".minigrad.json.tmp").touch()
         raise KeyboardInterrupt
 
+    named, folder = TrainConfig(out=str(tmp_path / "run")), RunFolder(tmp_path / "run", Record(), is_new=True)
     with monkeypatch.context() as patch, FolderLock() as lock:
         patch.setattr(Record, "write", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            RunFolder(tmp_path / "run", Record(), is_new=True).begin_or_continue(NoTokenizer(), TrainConfig(), lock)
+            folder.begin_or_continue(NoTokenizer(), named, lock)
     assert list((tmp_path / "run").iterdir()) == []
     begin(tmp_path / "run")
     with pytest.raises(InputError, match="is left as it is: continue it with --resume"):
         begin(tmp_path / "run")
     assert Record.read(tmp_path / "run").seed == 3
+
+
+def test_runs_that_were_planned_at_the_same_time_get_folders_of_their_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    planned, found = next(unused_folders("vidya-v2-nano")), []
+    for _ in range(3):
+        folder = RunFolder(planned, Record.new(ASKED, USED), is_new=True)
+        with FolderLock() as lock:
+            folder.begin_or_continue(NoTokenizer(), USED, lock)
+        found.append(folder.path)
+    assert found == [Path("runs/vidya-v2-nano"), Path("runs/vidya-v2-nano-2"), Path("runs/vidya-v2-nano-3")]
+    said = [line.split(": ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert said == [f"the run folder is {folder}" for folder in found[1:]]  # the plan has named the first
+    named, folder = replace(USED, out=str(planned)), RunFolder(planned, Record.new(ASKED, USED), is_new=True)
+    with FolderLock() as lock, pytest.raises(InputError, match="is left as it is: continue it with --resume"):
+        folder.begin_or_continue(NoTokenizer(), named, lock)
+
+
+def test_all_processes_of_a_run_know_its_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    planned = next(unused_folders("vidya-v2-nano"))
+    begin(planned)
+
+    def path_in(room: Room) -> Path:
+        folder = RunFolder(planned, Record.new(ASKED, USED), is_new=True, world=room)
+        with FolderLock() as lock:
+            folder.begin_or_continue(NoTokenizer(), USED, lock)
+        return folder.path
+
+    assert together(2, path_in) == [Path("runs/vidya-v2-nano-2")] * 2
 
 
 def test_a_tokenizer_that_was_deleted_is_written_again(tmp_path):
