@@ -9,7 +9,6 @@ import importlib.util
 import socket
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minigrad.cli.exits import exit_code
@@ -18,7 +17,7 @@ from minigrad.errors import InputError
 from minigrad.serving.settings import ServeConfig
 from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
-from minigrad.system.files import reason
+from minigrad.system.files import distinct_names, reason
 from minigrad.system.limits import check_limits
 from minigrad.system.terminal import phase, prepare_output, say
 from minigrad.system.units import format_bytes, plural
@@ -33,8 +32,8 @@ _BEGUN = 100  # connections that the system accepts before the server does
 
 def serve(config: ServeConfig) -> None:
     """Serve models until Ctrl-C or SIGTERM; raises InputError if a folder, an address or a setting cannot be used."""
-    config.check()
     config = find_runs(config)
+    config.check()
     for package in ("starlette", "uvicorn"):
         if importlib.util.find_spec(package) is None:
             raise InputError(f"{package} is not installed; run: {sys.executable} -m pip install -e '.[serve]'")
@@ -69,13 +68,7 @@ def listen(config: ServeConfig) -> socket.socket:
 
 
 def load(config: ServeConfig) -> list[Served]:
-    """Load the models, and compute with each once, so that no client waits for a kernel to be compiled.
-
-    Raises InputError for two folders of one name.
-    """
-    names = [Path(run).resolve().name for run in config.runs]
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"two folders have the name {twice}, by which clients would call both; rename one")
+    """Load the models, and compute with each once, so that no client waits for a kernel to be compiled."""
     with phase("loading", sys.stderr):
         import models
         import tokenizer
@@ -83,7 +76,7 @@ def load(config: ServeConfig) -> list[Served]:
         from tokenizer.errors import TokenizerError
 
         found = []
-        for run, name in zip(config.runs, names, strict=True):
+        for run, name in zip(config.runs, distinct_names(config.runs), strict=True):
             model, tok = models.load(run, quantize=config.quantize), tokenizer.load(run)
             model.cache_format = config.cache_format
             try:
@@ -101,8 +94,8 @@ def places(model: Served) -> str:
     """Describe how many texts a model writes at once, and the memory that their keys and values take."""
     scheduler = model.scheduler
     kind = "chats and texts" if model.form is not None else "texts"
-    memory = format_bytes(scheduler.places.cache.num_bytes)
-    return f"{scheduler.count} {kind} at once, each of up to {plural(scheduler.capacity, 'token')}; caches of {memory}"
+    count, length = plural(scheduler.count, "place"), plural(scheduler.capacity, "token")
+    return f"{count} for {kind}, each of up to {length}; caches of {format_bytes(scheduler.places.cache.num_bytes)}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,7 +11,6 @@ import contextlib
 import hmac
 import json
 import re
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
@@ -34,7 +33,8 @@ from minigrad.serving.replies import Echo, Part, Reply
 from minigrad.serving.scheduler import Event, Text
 from minigrad.serving.served import Served
 from minigrad.serving.settings import LOCAL, ServeConfig
-from minigrad.system.terminal import say
+from minigrad.system.terminal import to_standard_error
+from minigrad.system.units import plural
 
 Handler = Callable[[Request], Awaitable[Response]]
 _OPEN = ("/", "/health")  # neither holds a model's data
@@ -159,7 +159,7 @@ class Api:
             except ClientDisconnect:
                 reply = Response(status_code=_GONE)
             except Exception as error:  # a fault of one request does not end the server
-                say(f"[{path} failed: {type(error).__name__}: {error}]", sys.stderr)
+                to_standard_error(f"[{path} failed: {type(error).__name__}: {error}]")
                 reply = _refused(RefusedError("the server failed; its output has the reason", 500))
             self._metrics.add("requests_total", path=path, status=str(reply.status_code))
             return reply
@@ -256,9 +256,9 @@ class Api:
         """Raise RefusedError if this many further texts may not wait."""
         waiting, most = model.scheduler.num_waiting, self._config.queue
         if count > most:
-            raise RefusedError(f"a request may ask for at most {most:,} texts here, not {count:,}", field="n")
+            raise RefusedError(f"a request may ask for at most {plural(most, 'text')} here, not {count:,}", field="n")
         if waiting + count > most:
-            raise RefusedError(f"{waiting:,} texts are already waiting; try again", 429, code="rate_limit_exceeded")
+            raise RefusedError(f"{plural(waiting, 'text')} waiting already; try again", 429, code="rate_limit_exceeded")
 
     def _job(self, model: Served, body: Body, prompts: Sequence[list[int]], request: Request) -> Job:
         """Let the texts of a request wait for places; raises RefusedError if too many wait, or one is too long."""

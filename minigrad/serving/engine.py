@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from minigrad.serving.scheduler import Event, Scheduler, Text
-from minigrad.system.terminal import say
+from minigrad.system.terminal import to_standard_error
 
 News = list[tuple[Text, Event]]
 
@@ -63,5 +63,5 @@ class Engine:
         try:
             return scheduler.turn()
         except Exception as error:  # a fault of one model, such as full memory, does not end the server
-            say(f"[a turn failed: {type(error).__name__}: {error}]", sys.stderr)
+            to_standard_error(f"[a turn failed: {type(error).__name__}: {error}]")
             return scheduler.fail(error)

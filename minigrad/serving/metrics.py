@@ -11,7 +11,7 @@ _HELP = {
     "requests_total": "requests by path and status of the reply",
     "prompt_tokens_total": "tokens of the prompts of requests",
     "generated_tokens_total": "tokens written",
-    "first_token_seconds_sum": "seconds from the requests to their first tokens",
+    "first_token_seconds_sum": "seconds from entering the queue to the first token",
     "first_token_seconds_count": "requests that got a first token",
     "texts_served": "texts that are read or written now",
     "texts_waiting": "texts that wait for a place now",

@@ -73,7 +73,10 @@ class LimitSettings(Group):
     heading: ClassVar[str] = "limits"
 
     queue: int = option(
-        256, "texts of a model that wait for a place; more are refused (429)", at_least=1, at_most=10**6
+        256,
+        "texts that may wait for a place; further ones are refused (429), and so is a request for more than that (400)",
+        at_least=1,
+        at_most=10**6,
     )
     max_tokens: int | None = option(
         None, "tokens that a text may have after its prompt", at_least=1, at_most=10**9, none_means="up to --context"

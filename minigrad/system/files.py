@@ -15,7 +15,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -179,6 +179,18 @@ def move(source: Path, target: Path) -> Path:
             return source.replace(target)
         time.sleep(seconds)
     return source.replace(target)
+
+
+def distinct_names(folders: Sequence[str]) -> list[str]:
+    """Return the names of different folders, with as many of the folders above them as tell them apart.
+
+    >>> distinct_names(["a/run", "b/run"]), distinct_names(["runs/a", "runs/b"])
+    (['a/run', 'b/run'], ['a', 'b'])
+    """
+    parts, length = [Path(folder).resolve().parts for folder in folders], 1
+    while len({each[-length:] for each in parts}) < len(parts):
+        length += 1
+    return ["/".join(each[-length:]) for each in parts]
 
 
 def reason(error: OSError) -> str:

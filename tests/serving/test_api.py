@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -133,11 +135,14 @@ def test_texts_beyond_the_queue_are_refused_for_now(make_served: Make, monkeypat
     monkeypatch.setattr(served.scheduler, "turn", lambda: turn() if go.wait(60) else [])
     asked = {"prompt": "to be", "max_tokens": 1}
     with serving([served], queue=2) as wire:
-        assert wire.call(COMPLETIONS, asked | {"n": 3}).json["error"]["param"] == "n"
+        refused = wire.call(COMPLETIONS, asked | {"n": 3})
+        assert (refused.status, refused.json["error"]["param"]) == (400, "n")
+        assert refused.json["error"]["message"] == "a request may ask for at most 2 texts here, not 3"
         waiting = [wire.send(COMPLETIONS, asked) for _ in range(2)]
         until(lambda: wire.metric("texts_waiting") == 2)
         refused = wire.call(COMPLETIONS, asked)
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+        assert refused.json["error"]["message"] == "2 texts waiting already; try again"
         go.set()
         assert [connection.getresponse().status for connection in waiting] == [200, 200]
         for connection in waiting:
@@ -199,6 +204,16 @@ def test_what_cannot_be_served_is_refused_with_a_sentence(
         answer = wire.call(path, body, **headers)
     assert answer.status == status
     assert len(answer.json["error"]["message"].split()) > 3
+
+
+def test_a_fault_that_cannot_be_printed_is_answered(make_served: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = make_served()
+    monkeypatch.setattr(served, "encode", Mock(side_effect=MemoryError))
+    with serving([served]) as wire:
+        monkeypatch.setattr(sys, "stderr", Mock(write=Mock(side_effect=BrokenPipeError)))
+        answer = wire.call(COMPLETIONS, {"prompt": "to be"})
+    assert answer.status == 500
+    assert answer.json["error"]["message"] == "the server failed; its output has the reason"
 
 
 def test_a_key_opens_everything_and_health_is_open(make_served: Make) -> None:

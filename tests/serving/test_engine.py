@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import queue
+import sys
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -65,3 +67,20 @@ def test_a_fault_ends_the_texts_of_its_turn_and_no_others(
     assert [news.get(timeout=60)[0] for _ in range(3)] == [second] * 3
     engine.stop()
     assert "no memory is left" in capfd.readouterr().err
+
+
+def test_a_fault_that_cannot_be_printed_does_not_end_the_thread(
+    make_served: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler, news = make_served().scheduler, queue.SimpleQueue[Any]()
+    engine = Engine([scheduler], lambda found: [news.put(each) for each in found])
+    monkeypatch.setattr(sys, "stderr", Mock(write=Mock(side_effect=BrokenPipeError)))
+    engine.start()
+    with monkeypatch.context() as patch:
+        patch.setattr(scheduler.decoder, "step", Mock(side_effect=MemoryError("no memory is left")))
+        engine.submit(scheduler, [text(scheduler)])
+        assert isinstance(news.get(timeout=10)[1], MemoryError)
+    second = text(scheduler)
+    engine.submit(scheduler, [second])
+    assert [news.get(timeout=60)[0] for _ in range(3)] == [second] * 3
+    engine.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ import tokenizer
 from minigrad import InputError
 from minigrad.serving.__main__ import listen, load, main, places
 from minigrad.serving.settings import ServeConfig
+from models.pretrained import FOLDER
 from tests.source_files import ROOT
 
 pytest.importorskip("uvicorn")
@@ -33,20 +35,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_models_are_loaded_with_as_many_places_as_fit(folder: Path) -> None:
     (served,) = load(ServeConfig(runs=(str(folder),), texts=5, quantize="int8", context=32))
     assert (served.name, served.scheduler.count, served.scheduler.capacity) == ("small", 5, 32)
-    assert places(served).startswith("5 chats and texts at once, each of up to 32 tokens; caches of ")
+    assert places(served).startswith("5 places for chats and texts, each of up to 32 tokens; caches of ")
     smaller = load(ServeConfig(runs=(str(folder),), texts=5, cache_format="int8", context=32))[0].scheduler.places
     assert smaller.cache.num_bytes == served.scheduler.places.cache.num_bytes * (32 + 4) // (4 * 32)
 
 
-def test_two_folders_of_one_name_are_refused(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "small").symlink_to(folder)
-    (tmp_path / "b").mkdir()
-    other = tmp_path / "b" / "small"
-    other.mkdir()
-    for file in folder.iterdir():
-        (other / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(InputError, match="two folders have the name small"):
-        load(ServeConfig(runs=(str(folder), str(other))))
+def test_a_single_place_is_described_in_the_singular(folder: Path) -> None:
+    (served,) = load(ServeConfig(runs=(str(folder),), texts=1))
+    assert places(served).startswith("1 place for chats and texts, each of up to 64 tokens; caches of ")
+
+
+def test_two_folders_of_one_name_are_called_with_the_folder_above(folder: Path, tmp_path: Path) -> None:
+    copies = [shutil.copytree(folder, tmp_path / name / "best") for name in "ab"]
+    assert [served.name for served in load(ServeConfig(runs=tuple(map(str, copies))))] == ["a/best", "b/best"]
 
 
 @pytest.mark.parametrize(
@@ -54,9 +55,9 @@ def test_two_folders_of_one_name_are_refused(folder: Path, tmp_path: Path) -> No
     [
         ([], "RUN is missing"),
         (["nowhere"], "nowhere"),
-        (["a", "a"], "given twice"),
         (["a", "--prot", "1"], "did you mean --port"),
-        (["a", "a/"], "given twice"),
+        (["vidya-v2-nano", "vidya-v2-nano"], "given twice"),
+        (["vidya-v2-nano", str(FOLDER / "vidya-v2-nano")], "given twice"),
         (["vidya-v2-nano", "--host", "256.1.1.1", "--port", "0"], "cannot listen on 256.1.1.1"),
         (
             ["vidya-v2-nano", "--host", "a..é", "--port", "0"],

@@ -18,7 +18,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
 from minigrad.system import files
-from minigrad.system.files import check_new_file, mark_of_machine, replacing, write_text
+from minigrad.system.files import check_new_file, distinct_names, mark_of_machine, replacing, write_text
 
 DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
 
@@ -166,6 +166,10 @@ def test_macos_empties_the_memory_of_the_drive_where_the_file_system_can(tmp_pat
     monkeypatch.setattr(os, "fsync", lambda descriptor: called.append("fsync"))
     write_text(tmp_path / "file", "new")
     assert called == (["full"] * 2 if has_it else ["full", "fsync"] * 2)  # the file, and the folder that lists it
+
+
+def test_folders_of_one_name_are_told_apart():
+    assert distinct_names(["x/a/run", "x/b/run", "x/c"]) == ["a/run", "b/run", "x/c"]
 
 
 def test_windows_tries_again_while_another_program_holds_a_file(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ from typing import Any
 from minigrad.errors import InputError
 from minigrad.pages.chart import COLOURS, Series, key, line_chart
 from minigrad.pages.page import escape, page, scrolling
+from minigrad.system.files import distinct_names
 from minigrad.system.units import format_seconds
 from minigrad.training.folder import metrics
 from minigrad.training.folder.record import Record
@@ -46,24 +47,12 @@ def read_runs(folders: Sequence[str]) -> list[ComparedRun]:
     if len({Path(folder).resolve() for folder in folders}) < len(folders):
         raise InputError("a run is given twice; give each once")
     runs = []
-    for folder, name in zip(folders, names(folders), strict=True):
+    for folder, name in zip(folders, distinct_names(folders), strict=True):
         record, records = Record.read(Path(folder)), metrics.read(folder)
         if not records:
             raise InputError(f"{folder} has no line in metrics.jsonl: its first step was not logged")
         runs.append(ComparedRun(name, record, records))
     return runs
-
-
-def names(folders: Sequence[str]) -> list[str]:
-    """Return the names of folders, with as many of the folders above them as tell them apart.
-
-    >>> names(["a/run", "b/run"]), names(["runs/a", "runs/b"])
-    (['a/run', 'b/run'], ['a', 'b'])
-    """
-    parts, length = [Path(folder).resolve().parts for folder in folders], 1
-    while len({each[-length:] for each in parts}) < len(parts):
-        length += 1
-    return ["/".join(each[-length:]) for each in parts]
 
 
 def comparison(runs: Sequence[ComparedRun]) -> str:

@@ -11,7 +11,7 @@ from minigrad.errors import InputError
 from minigrad.pages.chart import COLOURS
 from minigrad.training.folder.metrics import Measurement, Metrics
 from minigrad.training.folder.record import Record
-from minigrad.training.report.comparison import comparison, names, read_runs
+from minigrad.training.report.comparison import comparison, read_runs
 from tests.training.report.page_reader import PageReader
 
 
@@ -114,7 +114,3 @@ def test_what_cannot_be_compared_is_refused(tmp_path):
     Record().write(empty)
     with pytest.raises(InputError, match="has no line in metrics"):
         read_runs([folder, str(empty)])
-
-
-def test_folders_of_one_name_are_told_apart():
-    assert names(["x/a/run", "x/b/run", "x/c"]) == ["a/run", "b/run", "x/c"]
