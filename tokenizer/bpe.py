@@ -137,7 +137,8 @@ class Tokenizer:
         """
         allowed = self._added.allowed(allow_special)
         if self.vocabulary.byte_ids:  # which would put a space before the text after each such byte
-            return self.encode(decode_utf8(data), allow_special=allowed)
+            text = decode_utf8(data, way_out="this tokenizer begins with characters and takes text only")
+            return self.encode(text, allow_special=allowed)
         byte_ids, ids = self.vocabulary.ids, list[int]()
         # Python decodes each invalid byte as the lone surrogate U+DC00 + byte, which no valid UTF-8 gives.
         parts = re.split("([\udc80-\udcff])", data.decode("utf-8", "surrogateescape"))
@@ -181,7 +182,8 @@ class Tokenizer:
             raise TokenizerError(f"errors={errors!r}: expected 'replace' or 'strict'.")
         if self.vocabulary.byte_ids:
             return decode_with_fallback(self.vocabulary, self._checked(ids), errors).removeprefix(" ")
-        return decode_utf8(self.decode_bytes(ids), errors)
+        way_out = "keep bytes as they are with decode_bytes, or choose errors='replace'"
+        return decode_utf8(self.decode_bytes(ids), errors, way_out=way_out)
 
     def stream_decoder(self) -> StreamDecoder:
         """Return a decoder that takes one id at a time, and continues the text of the ids before them."""

@@ -76,7 +76,7 @@ def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
     train = command("train", "learn a tokenizer from text files, and print the hash of the result")
     _add_train_flags(train)
     encode = command("encode", "print the token ids of texts, one line for each")
-    _add_files(encode, "texts; any bytes are kept, unless the tokenizer composes characters (NFC)")
+    _add_files(encode, "texts; a byte-level tokenizer keeps any bytes, unless it composes characters (NFC)")
     _add_allow_special(encode)
     encode.add_argument("--document", action="store_true", help="with the special tokens that surround a document")
     decode = command("decode", "write the bytes of token ids, exactly")
@@ -97,7 +97,7 @@ def _add_train_flags(train: _Parser) -> None:
     """Add what `train` takes."""
     train.add_argument("texts", nargs="+", type=Path, metavar="FILE|FOLDER", help="one document per file")
     train.add_argument("--out", required=True, type=Path, help="the folder or file to write; never overwritten")
-    by_line = "vidya-v1: no split into words, merges cross spaces, each line is learned from by itself"
+    by_line = "vidya-v1: no split into words, merges cross spaces, learns line by line"
     train.add_argument("--kind", choices=KINDS, default="byte-level", help=f"{by_line} (default: byte-level)")
     written = "gpt2 writes a folder, tiktoken a file that ends in .tiktoken (default: tokenizer.json, or by the suffix)"
     train.add_argument("--format", choices=FORMATS, help=written)

@@ -34,7 +34,7 @@ MAX_DIGITS = 20  # a longer number is not a token id, and Python reads none of m
 
 def train(options: Namespace) -> None:
     """Learn a tokenizer from files, write it, and print its hash."""
-    _check_place(options.out)
+    _check_place(options.out, as_file=options.out.suffix in (".json", SUFFIX))
     given = {name: value for name in BYTE_LEVEL_FLAGS if (value := getattr(options, name)) not in (None, False)}
     format = _checked_format(options, given)
     files = list(_text_files(options.texts, options.glob))
@@ -47,8 +47,9 @@ def train(options: Namespace) -> None:
     if not any(sizes):
         raise TokenizerError(f"there is no text to learn from in {', '.join(map(str, options.texts))}.")
     tokenizer.save(options.out, format=format)
+    read = f"{len(files):,} file{'s' * (len(files) != 1)}"
     say(
-        f"{len(tokenizer.vocabulary.merges):,} merges learned from {len(files):,} files, {sum(sizes):,} bytes, in "
+        f"{len(tokenizer.vocabulary.merges):,} merges learned from {read}, {sum(sizes):,} bytes, in "
         f"{seconds:.1f} s\n{tokenizer.used:,} of {tokenizer.vocab_size:,} ids used, written to {options.out}\n"
         f"hash {tokenizer.fingerprint()}"
     )
@@ -98,7 +99,7 @@ def show(options: Namespace) -> None:
     """Print the tokens of a text, or write them as a page if --html is given."""
     tokenizer, allowed = load(options.tokenizer, split=options.split), _allowed(options.allow_special)
     if options.html:
-        _check_place(options.html)
+        _check_place(options.html, as_file=True)
     ids = [number for data in _inputs(options.files) for number in tokenizer.encode_bytes(data, allow_special=allowed)]
     if options.html:
         write_file(options.html, page(tokenizer, ids).encode())
@@ -114,7 +115,7 @@ def compare(options: Namespace) -> None:
     data = b"".join(_inputs(options.text))
     if not data.strip():
         raise TokenizerError("there is no text to compare the tokenizers on.")
-    text = decode_utf8(data, "replace")
+    text = data.decode("utf-8", "replace")
     say(table({name: measure(tokenizer, text) for name, tokenizer in tokenizers.items()}, text))
 
 
@@ -131,11 +132,11 @@ def _inputs(files: Iterable[Path]) -> Iterator[bytes]:
         yield sys.stdin.buffer.read() if file == STANDARD_INPUT else read_file(file, may_be_pipe=True)
 
 
-def _check_place(path: Path) -> None:
-    """Raise TokenizerError if nothing can be written at the path, or if anything but an empty folder is there already.
+def _check_place(path: Path, *, as_file: bool) -> None:
+    """Raise TokenizerError if nothing can be written at the path, or if something is there already.
 
-    A pipe or a link is not replaced either. Folders are made only when something is written into them, so the nearest
-    one is tried.
+    An empty folder may be there unless the path is written `as_file`. A pipe or a link is not replaced either. Folders
+    are made only when something is written into them, so the nearest one is tried.
     """
     try:
         path.lstat()
@@ -146,7 +147,7 @@ def _check_place(path: Path) -> None:
                 return
         except OSError as error:
             raise TokenizerError(f"cannot write {path}: {error.strerror}: {place}.") from error
-    if not path.is_dir() or any(path.iterdir()):
+    if as_file or not path.is_dir() or any(path.iterdir()):
         raise TokenizerError(f"{path} exists already, and nothing is ever overwritten: choose another name.")
 
 

@@ -100,8 +100,8 @@ def page(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
         f"<style>{STYLE}</style>\n</head>\n<body>\n<h1>Tokens</h1>\n<p>{facts}</p>\n"
         f'<div id="text">{text}</div>\n<h2>How merges built each token</h2>\n'
         "<p>Read each tree from the top: single bytes, then the merges that joined them, down to the token. A merge's "
-        "number says when training learned it: the smaller, the more frequent was the pair. A byte that is not a "
-        f"letter by itself is written like &lt;e6&gt;, a space as ␣.</p>\n"
+        "number says when training learned it: the smaller the number, the more frequent the pair was. A byte that is "
+        "not a letter by itself is written like &lt;e6&gt;, a space as ␣.</p>\n"
         f'<div id="trees">\n{trees}\n</div>\n</body>\n</html>\n'
     )
 

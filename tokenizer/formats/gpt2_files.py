@@ -75,7 +75,7 @@ def read(folder: Path) -> Vocabulary:
 def _merges(file: Path) -> Iterator[tuple[bytes, bytes]]:
     """Yield the two tokens of each merge in merges.txt; raises TokenizerError naming the line."""
     try:
-        text = decode_utf8(read_file(file))
+        text = decode_utf8(read_file(file), way_out="the file is damaged")
     except TokenizerError as error:
         raise TokenizerError(f"{file}: {error}") from error
     # Many programs write no line end after the last line, so a file that was cut short cannot be detected.

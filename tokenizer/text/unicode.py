@@ -24,10 +24,7 @@ def encode_utf8(text: str) -> bytes:
         ) from error
 
 
-KEEP = "keep bytes as they are with encode_bytes and decode_bytes, or choose errors='replace'"
-
-
-def decode_utf8(data: bytes, errors: str = "strict", *, way_out: str = KEEP) -> str:
+def decode_utf8(data: bytes, errors: str = "strict", *, way_out: str) -> str:
     """Return the text of UTF-8 bytes; errors="replace" turns each broken character into U+FFFD.
 
     Raises TokenizerError, with the `way_out`, for bytes that are not UTF-8 if errors="strict".

@@ -76,6 +76,26 @@ def test_what_cannot_be_written_is_refused_before_training(run, corpus, tmp_path
     assert message in errors
 
 
+def test_an_empty_folder_may_become_a_tokenizer_and_no_file(run, corpus, tmp_path, trained, monkeypatch):
+    for name in ("new", "new.json", "new.tiktoken", "page.html"):
+        (tmp_path / name).mkdir()
+    assert run("train", corpus, "--out", tmp_path / "new", "--vocab-size", 280)[::2] == (0, "")
+    monkeypatch.setattr(commands, "_texts", None)  # nothing is read
+    monkeypatch.setattr(commands, "_inputs", None)
+    for command in (
+        ("train", corpus, "--out", tmp_path / "new.json"),
+        ("train", corpus, "--out", tmp_path / "new.tiktoken"),
+        ("show", trained[0], corpus / "a.txt", "--html", tmp_path / "page.html"),
+    ):
+        code, _, errors = run(*command)
+        assert (code, errors.count("exists already, and nothing is ever overwritten")) == (2, 1)
+
+
+def test_train_counts_a_single_file_in_the_singular(run, corpus, tmp_path):
+    out = run("train", corpus / "a.txt", "--out", tmp_path / "new", "--vocab-size", 280)[1]
+    assert b"19 merges learned from 1 file, " in out
+
+
 def test_a_rank_file_is_loaded_with_the_split_that_train_names(run, corpus, tmp_path):
     target = tmp_path / "new.tiktoken"
     flags = ["--vocab-size", 300, "--split", "gpt4"]

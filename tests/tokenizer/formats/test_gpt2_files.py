@@ -47,6 +47,12 @@ def test_unused_ids_survive_gpt2s_files(tmp_path):
     assert tokenizer.load(tmp_path).vocabulary == small.vocabulary
 
 
+def test_merges_that_are_not_text_are_damaged(folder):
+    (folder / "merges.txt").write_bytes(b"t \xff\n")
+    with pytest.raises(tokenizer.TokenizerError, match=r"merges.txt: byte 0xff .*; the file is damaged\.$"):
+        tokenizer.load(folder)
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "message"),
     [
