@@ -42,7 +42,7 @@ def exit_code(
             raise
         return complain(program, InputError(error), tell)
     except ModuleNotFoundError as error:
-        return complain(program, explain_missing_package(error, program), tell)
+        return complain(program, explain_missing_package(error), tell)
     except MemoryError:
         return complain(program, RunError(f"this computer's memory is full; {less_memory}"), tell)
     except BrokenPipeError:  # the reader closed the pipe (generate.py calls that a success)
@@ -100,6 +100,6 @@ def explain_system_error(error: OSError) -> InputError | RunError:
     return InputError(message) if error.errno == errno.ENAMETOOLONG else RunError(message)
 
 
-def explain_missing_package(error: ModuleNotFoundError, program: str) -> RunError:
+def explain_missing_package(error: ModuleNotFoundError) -> RunError:
     """Return the error for a package that is not installed, with the command that installs it."""
-    return RunError(f"{error}; in the folder of {program}, run: {sys.executable} -m pip install -e .")
+    return RunError(f"{error}; in the folder of minigrad's pyproject.toml, run: {sys.executable} -m pip install -e .")

@@ -77,7 +77,8 @@ def _versions() -> dict[str, str]:
     """Return what must be equal in all processes before they compute anything together."""
     packages = {f"the version of {name}": version(name) for name in ("numpy", "numba")}
     root, program = Path(__file__).parents[2], hashlib.blake2b(digest_size=8)
-    for path in sorted(path for room in ("minigrad", "models", "tokenizer") for path in (root / room).rglob("*.py")):
+    rooms = [path for room in ("minigrad", "models", "tokenizer") for path in (root / room).rglob("*.py")]
+    for path in sorted([*rooms, *root.glob("train.py")]):
         program.update(path.read_bytes())
     return {
         "the version of Python": platform.python_version(),

@@ -1,8 +1,8 @@
 """Processes that MPI connects, through mpi4py.
 
 MPI, the message passing interface, has been the standard on supercomputers since 1994: `mpiexec -n 4 PROGRAM` starts
-the program four times, on this machine or on others, and each process can send arrays to the others. This module uses
-six of its collective operations, and messages from one process to another. All results are the same on every run: an
+the program four times, on this machine or on others, and each process can send arrays to the others. This module uses a
+few of its collective operations, and messages from one process to another. All results are the same on every run: an
 MPI adds in an order that depends on the number of processes and on the sizes alone (MPI 4.1, section 6.9.1, advice to
 implementors).
 """

@@ -5,8 +5,9 @@ of a batch enters at the first stage. The rows that a stage computes are sent to
 rows comes back. While the second stage computes one part, the first computes the next: with m parts and p equal stages,
 a stage idles for (p - 1) / (m + p - 1) of a step (Huang et al. 2019, "GPipe", arXiv 1811.06965).
 
-Stages send rows, not parameters. Every stage computes the gradients of its own parameters alone, and all parts of them,
-in the order of one process; so the sums are those of one process that takes the same parts one after the other.
+Stages send rows, not parameters. Each stage computes the gradients of its own parameters only, from all parts of the
+batch and in their order. So the sums have the same bits as in one process that takes the parts one after another, but
+for those of a tied head, which the first stage and the last one compute.
 """
 
 from __future__ import annotations

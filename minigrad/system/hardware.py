@@ -129,4 +129,4 @@ def describe() -> str:
     """Describe in one line the machine, the threads in use, and the environment variables set that affect speed."""
     set_before = [f"{name}={value}" for name, value in environment.FOUND.items()]
     used, system = plural(threads(), "thread"), f"{platform.system()} {platform.machine()}"
-    return ", ".join([processors.name(), f"{processors.cores()} cores", used, system, *set_before])
+    return ", ".join([processors.name(), plural(processors.cores(), "core"), used, system, *set_before])

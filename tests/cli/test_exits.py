@@ -34,8 +34,8 @@ def test_an_error_of_the_system_names_the_file_where_it_is_known(error, kind, me
 
 
 def test_a_missing_package_comes_with_the_command_that_installs_it():
-    found = explain_missing_package(ModuleNotFoundError("No module named 'regex'"), "train.py")
-    assert str(found).startswith("No module named 'regex'; in the folder of train.py, run: ")
+    found = explain_missing_package(ModuleNotFoundError("No module named 'regex'"))
+    assert str(found).startswith("No module named 'regex'; in the folder of minigrad's pyproject.toml, run: ")
     assert str(found).endswith(" -m pip install -e .")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -101,6 +102,19 @@ def test_connected_processes_leave_together_also_after_a_bug(started: Any, monke
     assert left[0] == (0, "")
     assert left[1][0] == 1
     assert left[1][1].endswith("KeyError: 'a bug'\n")
+
+
+@pytest.mark.parametrize("file", ["train.py", "models/wiola/layers.py"])
+def test_another_step_or_another_layer_is_another_program(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str
+) -> None:
+    monkeypatch.setattr(launch, "__file__", str(tmp_path / "minigrad" / "distributed" / "launch.py"))
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+    versions = []
+    for norm in (1.0, 2.0):
+        (tmp_path / file).write_text(f"MAX_GRADIENT_NORM = {norm}", encoding="utf-8")
+        versions.append(launch._versions())
+    assert versions[0] != versions[1]
 
 
 def test_the_program_is_a_part_of_what_must_be_equal() -> None:

@@ -36,12 +36,14 @@ def test_an_invalid_number_of_threads_is_replaced_by_the_number_of_cores(value: 
     assert python(program, MINIGRAD_THREADS=value) == "True"
 
 
-def test_the_description_of_the_machine() -> None:
+def test_the_description_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     memory = hardware.memory_bytes(), hardware.peak_memory_bytes(), hardware.available_memory_bytes()
     assert min(memory) > 1_000_000
     assert memory[1] >= memory[0] // 2
     assert processors.name() in hardware.describe()
-    assert "core" in hardware.describe()
+    for count, said in ((1, ", 1 core, "), (4, ", 4 cores, ")):
+        monkeypatch.setattr(processors, "cores", lambda count=count: count)
+        assert said in hardware.describe()
 
 
 def test_without_a_number_the_environment_decides() -> None:

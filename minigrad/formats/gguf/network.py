@@ -173,7 +173,8 @@ class _Rotary:
 def rotary_metadata(values: dict[str, Any], context_length: int) -> dict[str, Value]:
     """Return the settings of rotary positions that a config.json describes.
 
-    Raises InputError for a kind of scaling other than linear and yarn. "ntk", which is only another theta, has none.
+    Raises InputError for a kind of scaling other than linear and yarn. "ntk" is stored as another theta, so
+    nothing more is written for it.
     """
     at_the_top = ("rope_theta", "original_max_position_embeddings")
     given = {name: values[name] for name in at_the_top if name in values} | rotary_scaling(values)
