@@ -30,8 +30,11 @@ class CheckpointedLayer(Module):
     reads_one_layer = True  # whether it reads the layer below alone, so that a pipeline can cut there
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Call `forward`; store its activations unless `recomputed` is on."""
-        if not (self.recomputed and is_recording()):
+        """Call `forward`; store its activations unless `recomputed` is on.
+
+        A layer without a gradient, because it and all layers below it are frozen, stores none in any case.
+        """
+        if not (self.recomputed and is_recording() and _has_gradient(self, (arguments, options))):
             return super().__call__(*arguments, **options)
         settings, current = _settings(self), loss_pass()
         shape: tuple[int, ...] = ()
@@ -53,6 +56,11 @@ class CheckpointedLayer(Module):
         for place in range(size, len(y)):
             current.add(y[place])
         return y[:size].reshape(*shape)
+
+
+def _has_gradient(layer: Module, given: Any) -> bool:
+    """Whether the output of a layer needs a gradient: one of its parameters or of the tensors given to it does."""
+    return any(tensor.requires_grad for tensor in (*tensors_in(given), *layer.parameters()))
 
 
 def _settings(layer: Module) -> list[dict[str, Any]]:

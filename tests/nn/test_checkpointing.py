@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from minigrad import Tensor, nn, no_grad
+from minigrad.errors import GraphError
 from minigrad.nn import CheckpointedLayer, Dropout, checkpointing, dropouts, set_step
 from minigrad.nn.language_model import LanguageModel
 from tests.models.tiny import TINY, build, tokens
@@ -157,6 +158,25 @@ def test_without_recording_a_layer_is_computed_once(monkeypatch: pytest.MonkeyPa
     calls.clear()
     model.loss(tokens(0, 1, 5), tokens(1, 1, 5)).backward()
     assert len(calls) == 2 * len(model.h)
+
+
+def test_a_frozen_layer_whose_input_has_no_gradient_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, calls = build("gpt2").eval(), []
+    forward = type(model.h[0]).forward
+    monkeypatch.setattr(type(model.h[0]), "forward", lambda self, *rest: (calls.append(self), forward(self, *rest))[1])
+    for module in (model.wte, model.wpe, *model.h[:-1]):
+        module.freeze()
+    model.wte.freeze(False)  # the head as well: a gradient reaches every layer
+    stored = loss_and_gradients(model)
+    model.recompute_layers()
+    assert loss_and_gradients(model) == stored
+    model.wte.freeze()
+    calls.clear()
+    model.loss(tokens(0, 1, 5), tokens(1, 1, 5)).backward()
+    assert calls == [*model.h, model.h[-1]]
+    model.freeze()
+    with pytest.raises(GraphError, match="requires"):
+        model.loss(tokens(0, 1, 5), tokens(1, 1, 5)).backward()
 
 
 def test_a_cache_is_filled_the_same_with_recomputed_layers() -> None:
