@@ -229,7 +229,7 @@ class Module:
 def figures_of(model: Module) -> dict[str, list[Any]]:
     """Return the figures of all modules of a model, in order.
 
-    Numbers of the same name become one list; of lists, each module's has its number in its name.
+    Numbers of the same name become one list. Lists stay separate, and the number of the module is added to the name.
     """
     found: dict[str, list[Any]] = {}
     for _, module in model.named_modules():
@@ -290,8 +290,15 @@ def _tree(module: Module) -> list[str]:
     title = module._title() + (f", {count:,} parameters" if count else "")
     inside = [(name, _tree(child)) for name, child in module._children() if isinstance(child, Module)]
     lines = [title + frozen + (f": {shapes}" if shapes else "")]
-    for _, group in itertools.groupby(inside, lambda part: part[1] if part[0][-1:].isdigit() else part):
-        (first, (head, *rest)), *others = group
+    for _, group in itertools.groupby(enumerate(inside), _series):
+        (first, (head, *rest)), *others = (part for _, part in group)
         name = f"{first} to {others[-1][0]}: each " if others else f"{first}: " if first else "around "
         lines += [f"  {name}{head}", *(f"  {line}" for line in rest)]
     return lines
+
+
+def _series(numbered: tuple[int, tuple[str, list[str]]]) -> tuple[str, int, list[str]]:
+    """Return what equal modules have in common if each has the name of the one before, with the next number."""
+    place, (name, tree) = numbered
+    stem = name.rstrip("0123456789")
+    return stem, int(name[len(stem) :] or 0) - place, tree

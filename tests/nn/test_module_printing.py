@@ -44,6 +44,23 @@ def test_attributes_that_are_equal_keep_their_lines() -> None:
     assert [line.split(":")[0] for line in repr(Twins()).splitlines()[1:]] == ["  first", "  second"]
 
 
+def test_modules_share_their_lines_only_if_their_names_follow_each_other() -> None:
+    class Lists(Module):
+        def __init__(self) -> None:
+            self.encoder = [nn.Linear(4, 4) for _ in range(2)]
+            self.decoder = [nn.Linear(4, 4), nn.Linear(4, 4), None, nn.Linear(4, 4)]
+            self.fc1, self.fc2, self.fc4 = (nn.Linear(4, 4) for _ in range(3))
+
+    rest = "Linear, 20 parameters: weight (4, 4), bias (4,)"
+    assert repr(Lists()).splitlines()[1:] == [
+        f"  encoder.0 to encoder.1: each {rest}",
+        f"  decoder.0 to decoder.1: each {rest}",
+        f"  decoder.3: {rest}",
+        f"  fc1 to fc2: each {rest}",
+        f"  fc4: {rest}",
+    ]
+
+
 def test_weights_are_saved_and_loaded_without_a_run(tmp_path: Path) -> None:
     model, other = Model(), Model()
     model.save_weights(tmp_path / "weights.safetensors")
