@@ -148,7 +148,10 @@ class Optimizer:
                     moment[...] = np.asarray(array).reshape(-1)[span.start - place.start : span.stop - place.start]
 
     def state_dict(self) -> dict[str, Array]:
-        """Return the number of steps, and the moments under the number of their parameter, as in "3.m"; not copies."""
+        """Return the number of steps, and the moments under the number of their parameter, as in "3.m"; not copies.
+
+        Of several processes, the first gets copies of all moments, and the others get the number of steps only.
+        """
         self._place()
         found, state = self._moments_by_id(), {"steps": np.array(self.steps)}
         for index, parameter in enumerate(self.parameters):
@@ -159,19 +162,21 @@ class Optimizer:
     def load_state_dict(self, state: Mapping[str, ArrayLike]) -> None:
         """Copy what `state_dict` returned into this optimizer of the same parameters.
 
+        Each of several processes is given what the first one got, and keeps its share.
         Raises ShapeError if a name is missing or unknown or has another shape; then nothing is changed.
         """
-        own, given = self.state_dict(), {name: np.asarray(array) for name, array in state.items()}
-        missing, surplus = own.keys() - given.keys(), given.keys() - own.keys()
+        trained = {index: each for index, each in enumerate(self.parameters) if each.requires_grad}
+        kept = {index: self.moments_kept(parameter) for index, parameter in trained.items()}
+        shapes = {f"{index}.{name}": trained[index].shape for index, names in kept.items() for name in names}
+        needed, given = {"steps": (), **shapes}, {name: np.asarray(array) for name, array in state.items()}
+        missing, surplus = needed.keys() - given.keys(), given.keys() - needed.keys()
         if missing or surplus:
             raise ShapeError(f"the state does not fit: missing {sorted(missing)}, unknown {sorted(surplus)}")
-        for name, array in own.items():
-            if given[name].shape != array.shape:
-                raise ShapeError(f"{name} has shape {given[name].shape}, but the optimizer needs {array.shape}")
-        self.steps = int(given.pop("steps"))
-        numbers = (index for index, parameter in enumerate(self.parameters) if parameter.requires_grad)
-        kept = {index: self.moments_kept(self.parameters[index]) for index in numbers}
+        for name, shape in needed.items():
+            if given[name].shape != shape:
+                raise ShapeError(f"{name} has shape {given[name].shape}, but the optimizer needs {shape}")
         self.load_moments([[given[f"{index}.{name}"] for name in names] for index, names in kept.items()])
+        self.steps = int(given["steps"])
 
     def _place(self) -> None:
         """Follow the parameters: `Module.initialise` gives them other memory, and freezing changes which are trained.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from minigrad import nn, ops
-from minigrad.errors import RunError
+from minigrad.errors import RunError, ShapeError
 from minigrad.optim import SGD, AdamW, Muon, Optimizer
 from tests.distributed.rooms import Room, together
 
@@ -59,13 +59,13 @@ def test_processes_together_take_the_steps_of_one(kind: str, size: int) -> None:
     assert found[1][1] == []
 
 
-def test_a_matrix_that_is_turned_is_not_cut() -> None:
+def test_a_matrix_that_is_orthogonalised_is_not_cut() -> None:
     def cuts(world: Room) -> list[list[int]]:
         optimizer = make("Muon", network())
         optimizer.divide_among(world)
         return [part.cuts for part in optimizer._parts]
 
-    # 12 and 16 elements that are turned, 8 that are not, and the 10 of the vectors.
+    # Matrices of 12 and 16 elements with orthogonal updates, one of 8 without, and the 10 of the vectors.
     assert together(2, cuts)[0] == [[0, 12, 28], [0, 4, 8], [0, 5, 10]]
 
 
@@ -82,6 +82,24 @@ def test_moments_are_loaded_into_the_shares() -> None:
 
     found = together(3, load)
     assert found[0] == [[moment.tolist() for moment in pair] for pair in given]
+
+
+@pytest.mark.parametrize("kind", ["AdamW", "Muon", "SGD"])
+def test_a_state_is_loaded_into_the_shares(kind: str) -> None:
+    alone = make(kind, network())
+    state = {name: np.full(array.shape, number + 1) for number, (name, array) in enumerate(alone.state_dict().items())}
+
+    def load(world: Room) -> dict[str, Any]:
+        optimizer = make(kind, network())
+        optimizer.divide_among(world)
+        optimizer.load_state_dict(state)
+        with pytest.raises(ShapeError, match=r"missing \['0"):
+            optimizer.load_state_dict({"steps": 0})
+        return {name: array.tolist() for name, array in optimizer.state_dict().items()}
+
+    first, *others = together(3, load)
+    assert first == {name: array.tolist() for name, array in state.items()}
+    assert others == [{"steps": 1}] * 2
 
 
 def test_what_is_divided_stays_as_it_is() -> None:
