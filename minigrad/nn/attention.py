@@ -63,6 +63,7 @@ class GroupedQueryAttention(Module):
     those of the first layer of a model, which the layer adds to its own (Zhou et al. 2024, "Value residual learning",
     arXiv 2410.17897, who take a weighted mean of both instead).
     Shapes: x (rows, width), first_values (rows, num_kv_heads * head_dim) -> (rows, width).
+    Raises InputError unless `num_heads` is a multiple of `num_kv_heads`.
     """
 
     def __init__(
@@ -77,6 +78,8 @@ class GroupedQueryAttention(Module):
         out_std: float = 0.02,
     ) -> None:
         check_sizes(self, width=width, num_heads=num_heads, num_kv_heads=num_kv_heads, head_dim=head_dim)
+        if num_heads % num_kv_heads:
+            raise InputError(f"num_heads ({num_heads}) must be a multiple of num_kv_heads ({num_kv_heads})")
         self.head_dim, self.key_shift = head_dim, key_shift
         self.q_proj = Linear(width, num_heads * head_dim, bias=False, std=std)
         self.k_proj = Linear(width, num_kv_heads * head_dim, bias=False, std=std)

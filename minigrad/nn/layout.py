@@ -40,14 +40,16 @@ class Layout:
         """Return the layout of sequences of these lengths, one after the other, each after `past` earlier tokens.
 
         Shapes: lengths (sequences,), past () or (sequences,).
-        Raises ShapeError for a negative length or for `lengths` of more than one axis.
+        Raises ShapeError for lengths that are not integers of at least 0, or that have more than one axis.
 
         >>> Layout.packed([2, 1], past=[0, 7])
         Layout(offsets=array([0, 2, 3]), positions=array([0, 1, 7]))
         """
-        counts = np.asarray(lengths, np.int64)
-        if counts.ndim != 1 or (counts < 0).any():
-            raise ShapeError(f"lengths of packed sequences are a list of integers of at least 0, not {counts.tolist()}")
+        given = np.asarray(lengths)
+        are_whole = given.dtype.kind in "iu" or not given.size  # an empty list has the dtype of floats
+        if given.ndim != 1 or not are_whole or (given < 0).any():
+            raise ShapeError(f"lengths of packed sequences are a list of integers of at least 0, not {given.tolist()}")
+        counts = given.astype(np.int64)
         offsets = np.concatenate([[0], np.cumsum(counts)])
         return cls(offsets, np.arange(offsets[-1]) + np.repeat(past - offsets[:-1], counts))
 

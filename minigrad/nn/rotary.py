@@ -14,6 +14,7 @@ import numpy as np
 from minigrad import ops
 from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
+from minigrad.errors import InputError
 from minigrad.nn.layout import Layout
 from minigrad.options import checked_number
 from minigrad.typing import Array
@@ -25,6 +26,7 @@ class RotaryAngles:
     Pair j of a head of size D is (j, j + D/2), or, `interleaved`, (2j, 2j + 1). The two differ only in the order of the
     elements of a head, but the weights of a model fit one of them only.
     The tables (positions, D/2) are computed in float64 and rounded once; a longer sequence makes them longer.
+    Raises InputError for settings that cannot be used, such as an odd head size.
 
     >>> RotaryAngles(4, theta=100.0).frequencies
     array([1. , 0.1])
@@ -33,6 +35,10 @@ class RotaryAngles:
     def __init__(self, head_dim: int, theta: float, *, interleaved: bool = False) -> None:
         checked_number(f"head_dim of {type(self).__name__}", head_dim, int, at_least=1)
         checked_number(f"theta of {type(self).__name__}", theta, above=0)
+        if head_dim % 2:
+            raise InputError(
+                f"head_dim of {type(self).__name__} must be even, because pairs are rotated; it is {head_dim}"
+            )
         self.interleaved = interleaved
         self.frequencies = theta ** (-np.arange(0, head_dim, 2) / head_dim)
         self._tables: dict[np.dtype[Any], tuple[Array, Array]] = {}
@@ -112,6 +118,10 @@ class YarnAngles(RotaryAngles):
         checked_number("original_context of YarnAngles", original_context, int, at_least=1)
         for name, value in {"factor": factor, "beta_fast": beta_fast, "beta_slow": beta_slow}.items():
             checked_number(f"{name} of YarnAngles", value, above=0)
+        if beta_slow >= beta_fast:
+            raise InputError(f"beta_slow of YarnAngles ({beta_slow}) must be below beta_fast ({beta_fast})")
+        if attention_factor is not None:
+            checked_number("attention_factor of YarnAngles", attention_factor, above=0)
         super().__init__(head_dim, theta)
 
         def pair_that_rotates(times: float) -> float:

@@ -16,11 +16,12 @@ import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
-from minigrad.errors import InputError, ShapeError
+from minigrad.errors import ShapeError
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
 from minigrad.ops.softmax import softmax_formula
 from minigrad.ops.visible_keys import plan_of
+from minigrad.options import checked_number
 from minigrad.typing import Array
 
 
@@ -73,8 +74,7 @@ def attention_with_far_keys(
     Shapes: q (rows, H, D), k and v (key rows, G, D), far_k and far_v (far rows, G, D) -> (rows, H, D).
     Raises ShapeError if they do not fit, InputError unless the weight is positive.
     """
-    if not far.weight > 0:
-        raise InputError(f"a far key stands for a positive number of keys, not {far.weight}")
+    checked_number("the weight of a far key", far.weight, above=0)
     plan = plan_of(q, k, v, *near)
     if far.visible.shape != plan.visible.shape:
         raise ShapeError(f"far.visible needs a number of keys for each of {len(q)} rows; got {far.visible.shape}")

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from minigrad.autograd.tensor import Tensor
-from minigrad.errors import InputError
 from minigrad.kernels import threads
 from minigrad.optim.flat import segments
+from minigrad.options import checked_number
 from minigrad.typing import Array
 
 _TOGETHER = 1 << 16  # elements that are mixed or exchanged at a time: they stay in the cache
@@ -31,9 +31,7 @@ class WeightAverage:
     """
 
     def __init__(self, parameters: Iterable[Tensor], decay: float) -> None:
-        if not 0 <= decay < 1:
-            raise InputError(f"the decay of an average of weights is at least 0 and below 1, not {decay}")
-        self.decay = decay
+        self.decay = checked_number("the decay of an average of weights", decay, at_least=0, below=1)
         self._trained = [parameter for parameter in parameters if parameter.requires_grad]
         self._segments = segments(self._trained)
         self._are_in_place = False

@@ -18,9 +18,10 @@ _BOUNDS: dict[str, dict[str, Any]] = {
     "weight_decay": {"at_least": 0},
     "decay_vectors": {"kind": bool},
     "momentum": {"at_least": 0, "at_most": _LARGEST_DECAY},
+    "nesterov": {"kind": bool},
     "beta1": {"at_least": 0, "at_most": _LARGEST_DECAY},
     "beta2": {"at_least": 0, "at_most": _LARGEST_DECAY},
-    "eps": {"at_least": 1e-19},  # the squares of smaller gradients are zero in float32, and it alone divides by more
+    "eps": {"at_least": 1e-19},  # v of smaller gradients can be 0 in float32: then eps alone is the divisor
 }
 
 

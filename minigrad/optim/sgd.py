@@ -38,7 +38,8 @@ class SGD(Optimizer):
         nesterov: bool = False,
         decay_vectors: bool = False,
     ) -> None:
-        self.momentum, self.nesterov = checked(self, "momentum", momentum), nesterov
+        self.momentum = checked(self, "momentum", momentum)
+        self.nesterov = checked(self, "nesterov", nesterov)
         if nesterov and not momentum:
             raise InputError("SGD with nesterov needs a momentum above 0: it looks ahead along the momentum")
         self.moment_names = ("velocity",) if momentum else ()

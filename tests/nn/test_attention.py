@@ -88,6 +88,8 @@ def test_widths_that_cannot_be_shared_by_the_heads_are_refused() -> None:
     with pytest.raises(InputError, match=r"heads of even size, not 3; or take rope_theta=None"):
         nn.SelfAttention(6, 2)
     assert nn.SelfAttention(6, 2, rope_theta=None, bias=False).num_parameters() == 6 * 24
+    with pytest.raises(InputError, match=r"num_heads \(3\) must be a multiple of num_kv_heads \(2\)"):
+        nn.GroupedQueryAttention(4, 3, 2, 2)
 
 
 def test_grouped_queries_need_no_positions() -> None:

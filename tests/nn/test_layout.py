@@ -39,7 +39,7 @@ def test_packed_sequences_continue_after_earlier_tokens() -> None:
     assert Layout.packed([2, 0, 3], past=[7, 1, 0]).positions.tolist() == [7, 8, 0, 1, 2]
 
 
-@pytest.mark.parametrize("lengths", [[2, -1], [[1, 2]]])
+@pytest.mark.parametrize("lengths", [[2, -1], [[1, 2]], [1.7, 2.2], [2.0], ["2"], [True]])
 def test_lengths_that_are_none_are_refused(lengths: list[object]) -> None:
     with pytest.raises(ShapeError, match="of at least 0, not"):
         Layout.packed(lengths)

@@ -118,6 +118,10 @@ def test_longer_tables_begin_with_the_shorter_ones(dtype: str) -> None:
         np.testing.assert_array_equal(after[: len(before)], before)
 
 
+def yarn(**settings: Any) -> YarnAngles:
+    return YarnAngles(4, 10.0, factor=2.0, original_context=8, **settings)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -129,6 +133,14 @@ def test_longer_tables_begin_with_the_shorter_ones(dtype: str) -> None:
         (lambda: YarnAngles(4, 1.0, factor=2.0, original_context=8), r"theta of YarnAngles .* above 1, not 1\.0"),
         (lambda: YarnAngles(4, 10.0, factor=-2.0, original_context=8), r"factor of YarnAngles .*, not -2\.0"),
         (lambda: YarnAngles(4, 10.0, factor=2.0, original_context=0), "original_context of YarnAngles .*, not 0"),
+        (lambda: RotaryAngles(5, 100.0), "head_dim of RotaryAngles must be even, .* it is 5"),
+        (
+            lambda: YarnAngles(5, 10.0, factor=2.0, original_context=8),
+            "head_dim of YarnAngles must be even, .* it is 5",
+        ),
+        (lambda: yarn(beta_slow=2.0, beta_fast=2.0), r"beta_slow of YarnAngles \(2\.0\) must be below beta_fast"),
+        (lambda: yarn(attention_factor=math.nan), "attention_factor of YarnAngles .* above 0, not nan"),
+        (lambda: yarn(attention_factor="a"), "attention_factor of YarnAngles .* above 0, not 'a'"),
     ],
 )
 def test_settings_that_angles_cannot_use_are_refused(make: Any, message: str) -> None:

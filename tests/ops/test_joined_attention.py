@@ -68,7 +68,9 @@ def test_far_keys_of_blocks_of_equal_keys_give_what_all_keys_give() -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"weight": 0.0}, InputError, r"a positive number of keys, not 0\.0"),
+        ({"weight": 0.0}, InputError, r"the weight of a far key takes a finite number above 0, not 0\.0"),
+        ({"weight": np.inf}, InputError, "above 0, not inf"),
+        ({"weight": "2"}, InputError, "above 0, not '2'"),
         ({"visible": np.zeros(3, np.int64)}, ShapeError, r"for each of 4 rows; got \(3,\)"),
         ({"visible": np.array([0, 0, 0, 3])}, ShapeError, "from 0 to the keys of its sequence"),
         ({"ranges": np.array([[0, 5]])}, ShapeError, "within 2 key rows"),

@@ -34,6 +34,7 @@ def leaf(values: Any = (1.0, 2.0)) -> Tensor:
         (lambda w: AdamW([w], weight_decay=-0.1), r"weight_decay of AdamW .* at least 0, not -0\.1"),
         (lambda w: SGD([w], momentum=1.0), r"momentum of SGD .* at least 0 and at most 0\.9999999, not 1\.0"),
         (lambda w: SGD([w], momentum=math.nan), r"momentum of SGD .*, not nan"),
+        (lambda w: SGD([w], momentum=0.9, nesterov="no"), r"nesterov of SGD takes true or false, not 'no'"),
         (lambda w: SGD([{"params": [w], "lr": -2.0}], lr=1.0), r"lr of SGD .*, not -2\.0"),
         (lambda w: SGD([{"params": [w], "weight_decay": math.nan}]), r"weight_decay of SGD .*, not nan"),
     ],
