@@ -156,6 +156,7 @@ TABLE: dict[str, Row] = {
     "max": reduction(np.max, no_ties),
     "maximum": broadcast(np.maximum),
     "mean": reduction(np.mean),
+    "min": reduction(np.min, no_ties),
     "minimum": broadcast(np.minimum),
     "multiply": broadcast(np.multiply),
     "negative": elementwise(np.negative),

@@ -54,19 +54,22 @@ def _as_tuple(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes
 
 
-# NumPy functions on tensors. Those in the first group run the operation of the same name; a result of the second does
-# not depend on the values of the tensor. All others run on the arrays, and are refused if a gradient would be lost.
+# NumPy functions on tensors. `_METHODS` and `_JOINS` run the operation of the same name. The results of `_CONSTANT` do
+# not depend on the values of the tensor. `_WRITERS` are refused. All others run on the arrays, and are refused if a
+# gradient would be lost.
 _METHODS = ("sum", "mean", "max", "min", "var", "reshape", "transpose", "swapaxes")
 _JOINS = ("concatenate", "stack")
 _CONSTANT = ("zeros_like", "ones_like", "empty_like", "full_like")
-_WRITERS = ("copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask")  # into their first argument
+_WRITERS = {  # the name of the argument that they write into, which is their first
+    "copyto": "dst", "fill_diagonal": "a", "place": "arr", "put": "a", "put_along_axis": "arr", "putmask": "a",
+}  # fmt: skip
 _COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 
 
 def _no_gradient(name: str) -> InputError:
     return InputError(
-        f"np.{name} does not compute gradients; use the functions of minigrad.ops, or .detach().numpy() if no "
-        "gradient is wanted"
+        f"np.{name}, called like this, does not compute gradients; use a method of the tensor or a function of "
+        "minigrad.ops, or .detach().numpy() if no gradient is wanted"
     )
 
 
@@ -132,17 +135,19 @@ class Operators:
     def __array_function__(self, function: Any, types: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run the operation of the same name for ``np.sum(tensor)``; other functions of NumPy get the arrays.
 
-        Raises InputError if such a function would lose a gradient: unless it returns no floats, as np.argmax does.
+        Raises InputError if such a function would write into a tensor, or would lose a gradient: unless it returns no
+        floats, as np.argmax does.
         """
         name = {np.amax: "max", np.amin: "min"}.get(function, function.__name__)
         is_known = not options.keys() - {"axis", "keepdims"}
-        if name in _METHODS and isinstance(inputs[0], Operators) and is_known:
+        if name in _METHODS and inputs and isinstance(inputs[0], Operators) and is_known:
             return getattr(inputs[0], name)(*inputs[1:], **options)
-        if name in _JOINS and is_known:
+        if name in _JOINS and inputs and is_known:
             return OPS[name](*inputs[0], **dict(zip(("axis",), inputs[1:], strict=False)), **options)
         if name == "where" and len(inputs) == 3:
             return OPS["where"](*inputs)
-        if name in _WRITERS and tensors_in(inputs[:1]):
+        target = options.get("out") if name not in _WRITERS else inputs[:1] or options[_WRITERS[name]]
+        if tensors_in(target):
             raise InputError(f"np.{name} would change a tensor unnoticed; write tensor[...] = values instead")
         loses = name not in _CONSTANT and any(tensor.requires_grad for tensor in tensors_in((inputs, options)))
         result = function(*replace_tensors(inputs, unwrap), **replace_tensors(options, unwrap))
@@ -191,7 +196,7 @@ class Operators:
 
     def min(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **unknown: Any) -> Self:
         """Take the smallest value over `axis` (all axes by default)."""
-        return -OPS["max"](-self, axis=axis, keepdims=keepdims, **unknown)
+        return OPS["min"](self, axis=axis, keepdims=keepdims, **unknown)
 
     def var(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **unknown: Any) -> Self:
         """Average the squared distance from the mean over `axis` (all axes by default), as `np.var` does."""

@@ -14,7 +14,7 @@ from minigrad.ops.key_shift import key_shift
 from minigrad.ops.masked_attention import scaled_dot_product_attention
 from minigrad.ops.matmul import linear, matmul
 from minigrad.ops.norm import layer_norm, offset_rms_norm, rms_norm
-from minigrad.ops.reduce import logsumexp, max, mean, sum
+from minigrad.ops.reduce import logsumexp, max, mean, min, sum
 from minigrad.ops.rotary import rotary
 from minigrad.ops.sequences import block_mean, prefix_mean, resize_sequences, sum_sequences
 from minigrad.ops.shape import concatenate, reshape, slice, stack, transpose, where
@@ -26,8 +26,8 @@ __all__ = [
     "attention_with_own_key", "blend", "block_mean", "concatenate", "context_attention", "cross_entropy", "divide",
     "dropout", "embedding", "exp", "gelu", "key_shift", "layer_norm", "linear", "linear_cross_entropy",
     "linear_distillation", "linear_losses", "log", "log_softmax", "logsumexp", "matmul", "max", "maximum", "mean",
-    "minimum", "multiply", "negative", "offset_rms_norm", "power", "prefix_mean", "relu", "reshape", "resize_sequences",
-    "rms_norm", "rotary", "scaled_dot_product_attention", "sigmoid", "sigmoid_gate", "silu", "slice", "softmax",
-    "sparse_attention", "sqrt", "stack", "subtract", "sum", "sum_sequences", "swiglu", "swiglu_linear", "tanh",
-    "transpose", "where",
+    "min", "minimum", "multiply", "negative", "offset_rms_norm", "power", "prefix_mean", "relu", "reshape",
+    "resize_sequences", "rms_norm", "rotary", "scaled_dot_product_attention", "sigmoid", "sigmoid_gate", "silu",
+    "slice", "softmax", "sparse_attention", "sqrt", "stack", "subtract", "sum", "sum_sequences", "swiglu",
+    "swiglu_linear", "tanh", "transpose", "where",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Reductions: sum, mean, maximum and logsumexp over axes."""
+"""Reductions: sum, mean, maximum, minimum and logsumexp over axes."""
 
 from __future__ import annotations
 
@@ -50,14 +50,28 @@ def max(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, 
     Shapes: as in `sum`.  Raises ShapeError if there are no elements to choose from.
     """
     axes = _axes("max", x, axis, some=True)
-    largest = x.max(axis=axes, keepdims=True)
-    is_largest = x == largest
+    return _chosen(x, x.max(axis=axes, keepdims=True), axes, keepdims)
+
+
+@op(integer_dtype="any")
+def min(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Backward]:
+    r"""Take the smallest: $y = \min_i x_i$. If several elements are the smallest, they share the gradient equally.
+
+    Shapes: as in `sum`.  Raises ShapeError if there are no elements to choose from.
+    """
+    axes = _axes("min", x, axis, some=True)
+    return _chosen(x, x.min(axis=axes, keepdims=True), axes, keepdims)
+
+
+def _chosen(x: Array, y: Array, axes: tuple[int, ...], keepdims: bool) -> tuple[Array, Backward]:
+    """Return y, the largest or smallest elements of x along `axes`, which have size 1 in y, and their backward."""
+    is_chosen = x == y
 
     def backward(dy: Array) -> Array:
-        share = is_largest / is_largest.sum(axis=axes, keepdims=True, dtype=dy.dtype)
-        return np.where(is_largest, dy if keepdims else np.expand_dims(dy, axes), 0) * share
+        share = is_chosen / is_chosen.sum(axis=axes, keepdims=True, dtype=dy.dtype)
+        return np.where(is_chosen, dy if keepdims else np.expand_dims(dy, axes), 0) * share
 
-    return np.asarray(largest if keepdims else largest.squeeze(axes)), backward
+    return np.asarray(y if keepdims else y.squeeze(axes)), backward
 
 
 @op(integer_dtype="float32")
