@@ -13,7 +13,7 @@ import hashlib
 import numpy as np
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64, typed=True)  # 7 and 7.0 are equal, but not their keys
 def philox_key(seed: int, purpose: str) -> int:
     """Return the 64-bit key of a seed and a purpose (such as ``"dropout"``).
 

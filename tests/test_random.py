@@ -37,6 +37,15 @@ def test_the_draws_never_change_between_versions() -> None:
     assert generator(0, "a", 1, 2).integers(0, 1000, 5).tolist() == [414, 117, 910, 494, 903]
 
 
+def test_a_key_does_not_depend_on_earlier_keys() -> None:
+    philox_key.cache_clear()
+    first = {7: philox_key(7, "a"), 1: philox_key(1, "a")}
+    others = philox_key(7.0, "a"), philox_key(True, "a")  # which Python takes for equal numbers
+    philox_key.cache_clear()
+    assert (philox_key(7.0, "a"), philox_key(True, "a")) == others
+    assert {seed: philox_key(seed, "a") for seed in first} == first
+
+
 def test_steps_of_numpy_are_steps() -> None:
     wanted = generator(0, "a", 5, 2).random()
     assert generator(0, "a", np.int64(5), np.int64(2)).random() == wanted != generator(0, "a", 0, 2).random()
