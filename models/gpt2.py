@@ -165,7 +165,7 @@ class GPT2Config(ExpertConfig):
         and each feed-forward block that a token passes through before and after the activation function.
         """
         block = expert_settings.activations_per_token(self, 2 * self.feed_forward)
-        return self.num_layers * (9 * self.width + block)
+        return self.num_layers * (8 * self.width + block)
 
     def model_type(self) -> str:
         """Return the type: with rotary positions or experts it is not a GPT-2 to other programs."""

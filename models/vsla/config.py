@@ -101,7 +101,7 @@ class VSLAConfig(ModelConfig):
         more = sum(kind in WITH_FAR_KEYS for kind in kinds) * self.width
         more += sum(kind in ("sparse", LEARNED) for kind in kinds) * chosen
         more += kinds.count(LEARNED) * (4 * len(CANDIDATES) - 3) * self.width
-        return self.num_layers * (9 * self.width + 2 * self.feed_forward) + more
+        return self.num_layers * (8 * self.width + 2 * self.feed_forward) + more
 
 
 def _laptop(layers: int, width: int, heads: int, vocab: int) -> VSLAConfig:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,11 +12,13 @@ import pytest
 import models
 from minigrad.adapters import adapt, adapt_tokens
 from minigrad.distributed.world import ALONE
+from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
 from minigrad.system import blas, forks, hardware
 from minigrad.training import optimizers
 from minigrad.training.planning import costs
 from minigrad.training.settings import RunSettings
+from tests.models import tiny
 
 NANO = models.skeleton("vidya-v2", "nano")
 
@@ -97,6 +101,26 @@ def test_activations_grow_with_the_tokens_of_a_step_and_the_state_does_not():
     assert large.activations - none.activations == 4 * (small.activations - none.activations)
     assert none.activations == 4_096 * 96 * 4  # the gradient of the head's matrix
     assert large.state == small.state
+
+
+def _stored_per_token(model: LanguageModel) -> float:
+    """Return how many float32 elements per token the forward pass of a loss leaves in memory."""
+    ids = tiny.tokens(0, 4, 129)
+    for _ in range(2):  # the first time compiles kernels, and makes tables that stay
+        gc.collect()
+        tracemalloc.start()
+        loss = model.loss(ids[:, :-1], ids[:, 1:])
+        stored = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+        loss.backward()
+    return stored / 4 / ids[:, 1:].size
+
+
+@pytest.mark.parametrize("family", models.FAMILIES)
+def test_layers_store_what_their_family_counts(family: str):
+    few, many = (models.build(family, "nano", vocab_size=tiny.VOCAB, num_layers=layers) for layers in (6, 12))
+    counted = many.config.activations_per_token() - few.config.activations_per_token()
+    assert _stored_per_token(many) - _stored_per_token(few) == pytest.approx(counted, rel=0.04)
 
 
 def test_recomputed_layers_keep_their_inputs_and_one_layer_at_a_time():
