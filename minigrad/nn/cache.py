@@ -64,10 +64,11 @@ class Cache:
         """Prepare for `truncate` to any lengths at or above the current ones; a later mark replaces this one."""
 
     def truncate(self, lengths: ArrayLike) -> None:
-        """Remove the tokens of each sequence after the first `lengths`, or more of them.
+        """Keep the first `lengths` tokens of each sequence.
 
-        Lengths are given for each sequence, or one for all; 0 begins anew. Where a cache cannot do better, more tokens
-        are lost, down to the last `mark`: afterwards `lengths` are the numbers left; give the model the others again.
+        Lengths are given for each sequence, or as one number for all; 0 empties a sequence. A cache that cannot undo
+        single tokens returns to the last `mark` instead. Its `lengths` then say how many tokens are left, and the model
+        must be given the missing ones again.
         Raises InputError for more tokens than there are, or fewer than at the mark.
         """
         self.lengths = self._checked(lengths)

@@ -145,6 +145,6 @@ def laptop_init_std(width: int) -> float:
     """Return the initial standard deviation of the laptop sizes.
 
     A sum over fewer terms is smaller, so narrow matrices get larger values: the initial outputs of every size are then
-    as large as in the 576-wide model.
+    as large as with 0.02 at a width of 576, that of SmolLM2-135M.
     """
     return round(0.02 * math.sqrt(576 / width), 4)

@@ -56,7 +56,7 @@ class Conv1D(Module):
         self.bias = Parameter((outputs,), Init())
 
     def lines(self) -> Array:
-        """Return the matrix with one line for each output, (out, in): a cached copy, read at 28 instead of 24 GB/s."""
+        """Return the matrix with one line for each output, (out, in): a cached copy, which is read faster."""
         version = self.weight.version, self.weight.version.count
         if self._copy is None or self._copy[0] != version:
             self._copy = version, np.ascontiguousarray(self.weight.data.T)
@@ -234,7 +234,8 @@ def dropouts(model: Module) -> list[Dropout]:
 def set_step(layers: Sequence[Dropout], seed: int, step: int, first_row: int = 0) -> None:
     """Set what determines the masks of all dropout layers of a model (`dropouts`): seed, step, and the layer's index.
 
-    With `first_row`, the number of its first row in the batch of the step, a part of it is dropped as the whole is.
+    If the model is given a part of the batch, `first_row` is the place of its first row in the whole batch: the part
+    then has the masks that it has in the whole.
     """
     for index, layer in enumerate(layers):
         layer.seed, layer.step, layer.index, layer.first_row = seed, step, index, first_row

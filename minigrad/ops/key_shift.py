@@ -27,8 +27,9 @@ def key_shift_formula(k: Array, *, offsets: Array) -> Array:
 def key_shift(k: Array, *, offsets: Array) -> tuple[Array, Backward]:
     """Replace half of each key by that half of the key before it in its sequence; by zeros in the first of a sequence.
 
-    A key of size D consists of the pairs (j, j + D/2) that rotary positions rotate; the pairs from j = D/4 on, which
-    rotate slowest, are shifted. Called after the rotation, so that a key keeps the angle of its own position.
+    A key of size D consists of the pairs (j, j + D/2) that rotary positions rotate. The pairs from j = D // 4 on, which
+    rotate slowest, are shifted: half of the key if D is a multiple of 4, otherwise more. Called after the rotation, so
+    that a key keeps the angle of its own position.
     As "partial key offset" in K. Jordan et al.'s modded-nanogpt (2026), which shifts before the rotation.
     Shapes: k (rows, G, D), offsets (S + 1,): sequence s has rows ``offsets[s]:offsets[s + 1]`` -> (rows, G, D).
     Raises ShapeError unless keys have an even size and offsets rise from 0 to the number of rows.

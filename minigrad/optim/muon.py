@@ -1,4 +1,4 @@
-"""Muon: the update of a matrix turns every direction equally far.
+"""Muon: the update of a matrix moves it equally far in every direction.
 
 The gradient of a matrix, averaged over some steps, is mostly a sum of a few large directions; an update by it hardly
 moves the others. Muon replaces it by the nearest orthogonal matrix: the same directions, all of the same size. AdamW
@@ -76,7 +76,7 @@ class Muon(AdamW):
     weight decay for AdamW serve here too: $w \leftarrow w - \eta\, (0.2 \sqrt{\max(r, c)}\, O(u) + \lambda w)$ for a
     matrix of r rows and c columns. $\mu$ rises from 0.85 to 0.95 in 300 steps.
     The size of u has no influence, only its directions. After a gradient has become zero, the momentum that is left,
-    however small, would still turn the matrix at full size in every step. So a matrix whose gradient is zero throughout
+    however small, would still move the matrix at full size in every step. So a matrix whose gradient is zero throughout
     (a dead unit, an expert without rows) is only decayed, while its momentum shrinks as always.
     `matrices` are those within a model's layers: the rows of an embedding and of the head are one token each, and have
     no common directions. A matrix has a momentum m only, and no second moment v. Groups, and which parameters are
@@ -104,42 +104,47 @@ class Muon(AdamW):
         known = {id(parameter) for parameter in self.parameters}
         for matrix in chosen:
             if matrix.ndim != 2 or id(matrix) not in known:
-                raise InputError(f"Muon turns matrices among its parameters, not a tensor of shape {matrix.shape}")
+                raise InputError(
+                    "the matrices of Muon have two axes and are among its parameters; this tensor has shape "
+                    f"{matrix.shape}"
+                )
 
-    def _is_turned(self, parameter: Tensor) -> bool:
-        """Whether Muon turns a parameter; the members of a segment have the same moments, so it turns all or none."""
+    def _is_orthogonalised(self, parameter: Tensor) -> bool:
+        """Whether Muon orthogonalises the updates of a parameter: of all members of a segment, or of none."""
         return id(parameter) in self._matrices
 
     def moments_kept(self, parameter: Tensor) -> tuple[str, ...]:
         """Return the names of a parameter's moments: a matrix has the momentum only."""
-        return self.moment_names[:1] if self._is_turned(parameter) else self.moment_names
+        return self.moment_names[:1] if self._is_orthogonalised(parameter) else self.moment_names
 
     def update(self, part: Part, span: slice, lr: float, gradient_scale: float) -> None:
         """Update a span of parameters; threads share its matrices, and one thread computes a whole matrix."""
-        if not self._is_turned(part.segment.members[0]):
+        if not self._is_orthogonalised(part.segment.members[0]):
             super().update(part, span, lr, gradient_scale)
             return
         members = ((member, place) for member, place in part.members() if span.start <= place.start < span.stop)
         chosen = [(place, member.shape) for member, place in members if member.size]
 
-        def turn_some(start: int, stop: int) -> None:
+        def update_some(start: int, stop: int) -> None:
             for place, shape in chosen[start:stop]:
-                self._turn(part, place, shape, lr, gradient_scale)
+                self._update_matrix(part, place, shape, lr, gradient_scale)
 
         if chosen:
             work = sum(math.prod(shape) * min(shape) for _, shape in chosen)
-            threads.over_rows(turn_some, len(chosen), work // len(chosen))
+            threads.over_rows(update_some, len(chosen), work // len(chosen))
 
     def cuts(self, segment: Segment, count: int) -> list[int]:
-        """Divide matrices between two of them, by the FLOPs of turning them, and all other parameters evenly."""
-        if not self._is_turned(segment.members[0]):
+        """Cut between whole matrices, by the FLOPs of orthogonalising them; divide all other parameters evenly."""
+        if not self._is_orthogonalised(segment.members[0]):
             return super().cuts(segment, count)
         costs = [float(flops_to_orthogonalise(*member.shape)) for member in segment.members]
         return cuts_between(segment.places(), costs, count)
 
-    def _turn(self, part: Part, place: slice, shape: tuple[int, ...], lr: float, gradient_scale: float) -> None:
+    def _update_matrix(
+        self, part: Part, place: slice, shape: tuple[int, ...], lr: float, gradient_scale: float
+    ) -> None:
         rise = min(self.steps / _MOMENTUM_STEPS, 1)
         mu = _FIRST_MOMENTUM + (_MOMENTUM - _FIRST_MOMENTUM) * rise
         ahead = updates.look_ahead(part.moments_of(place)[0], part.segment.gradient[place], gradient_scale, mu)
-        turned = orthogonalise(ahead.reshape(shape)).reshape(-1)
-        updates.step(part.segment.data[place], turned, lr * _SIZE * math.sqrt(max(shape)), 1 - lr * part.decay)
+        update = orthogonalise(ahead.reshape(shape)).reshape(-1)
+        updates.step(part.segment.data[place], update, lr * _SIZE * math.sqrt(max(shape)), 1 - lr * part.decay)

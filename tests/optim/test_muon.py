@@ -102,5 +102,5 @@ def test_what_is_no_matrix_of_its_parameters_is_refused() -> None:
     layer, other = nn.Linear(2, 2), nn.Linear(2, 2)
     for wrong in (layer.bias, other.weight):
         assert wrong is not None
-        with pytest.raises(InputError, match="matrices among its parameters"):
+        with pytest.raises(InputError, match="the matrices of Muon have two axes and are among its parameters"):
             Muon(layer.parameters(), matrices=[wrong])

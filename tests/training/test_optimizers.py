@@ -1,4 +1,4 @@
-"""Which optimizer a run gets, and which matrices Muon turns."""
+"""Which optimizer a run gets, and the updates of which matrices Muon orthogonalises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minigrad.training.settings import RunSettings
 from tests.models import tiny
 
 
-def test_muon_turns_the_matrices_within_the_layers() -> None:
+def test_muon_orthogonalises_the_updates_of_matrices_within_the_layers() -> None:
     model = tiny.build("gpt2", tied_head=False)
     settings: Any = SimpleNamespace(optimizer="muon", weight_decay=0.0, beta1=0.9, beta2=0.95)
     before = {name: parameter.data.copy() for name, parameter in model.named_parameters()}
@@ -24,9 +24,9 @@ def test_muon_turns_the_matrices_within_the_layers() -> None:
     assert isinstance(optimizer, Muon)
     model.loss(tiny.tokens(0, 2, 8), tiny.tokens(1, 2, 8)).backward()
     optimizer.step(1e-3)
-    turned = {name for name, kept in zip(before, optimizer.moments(), strict=True) if len(kept) == 1}
-    assert turned == {name for name in before if name.startswith("h.") and before[name].ndim == 2}
-    assert all((model.state_dict()[name] != before[name]).any() for name in turned)
+    matrices = {name for name, kept in zip(before, optimizer.moments(), strict=True) if len(kept) == 1}
+    assert matrices == {name for name in before if name.startswith("h.") and before[name].ndim == 2}
+    assert all((model.state_dict()[name] != before[name]).any() for name in matrices)
 
 
 def test_adamw_leaves_no_matrix_to_muon() -> None:
@@ -64,11 +64,11 @@ def test_muon_is_chosen_where_it_is_a_small_part_of_a_step() -> None:
     assert [choose_optimizer(large, tokens, 256) for tokens in (2_048, 65_536)] == ["adamw", "muon"]
 
 
-def test_muon_does_not_turn_the_rows_of_single_tokens() -> None:
+def test_muon_does_not_orthogonalise_the_rows_of_single_tokens() -> None:
     model = tiny.build("vidya-v2")
     adapt(model, 2)
     adapt_tokens(model, [1, 4])
-    turned = {id(each) for each in matrices_of(model)}
-    names = [name for name, each in model.named_parameters() if id(each) in turned]
+    matrices = {id(each) for each in matrices_of(model)}
+    names = [name for name, each in model.named_parameters() if id(each) in matrices]
     assert names
     assert all("lora" in name for name in names)
