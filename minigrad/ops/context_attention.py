@@ -9,7 +9,7 @@ import numpy as np
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
-from minigrad.kernels.sequence import context_attention as kernels
+from minigrad.kernels.attention import context_attention as kernels
 from minigrad.ops.softmax import softmax_formula
 from minigrad.typing import Array
 

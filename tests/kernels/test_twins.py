@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from minigrad import kernels
 from minigrad.kernels.jit import KERNELS
-from tests.kernels.attention import chosen_twins, panel_twins, softmax_twins, tile_twins
+from tests.kernels.attention import chosen_twins, context_twins, panel_twins, softmax_twins, tile_twins
 from tests.kernels.attention import twins as attention
 from tests.kernels.codegen import twins as codegen
 from tests.kernels.decoding import attention_twins, kept_twins, line_twins
@@ -38,6 +38,7 @@ TABLES = (
     attention_twins,
     chosen_twins,
     codegen,
+    context_twins,
     decoding,
     draw_twins,
     gemm,

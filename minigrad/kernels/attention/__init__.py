@@ -1,1 +1,1 @@
-"""Attention tile by tile, forward and backward."""
+"""Attention: tile by tile, to chosen keys, and to a few keys of each row."""

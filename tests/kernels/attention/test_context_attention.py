@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minigrad.kernels.sequence.context_attention import context_attention_backward, context_attention_forward
-from tests.kernels.sequence.twins import context_attention
+from minigrad.kernels.attention.context_attention import context_attention_backward, context_attention_forward
+from tests.kernels.attention.context_twins import context_attention
 
 
 def _inputs(rows: int, keys: int) -> list[np.ndarray]:
