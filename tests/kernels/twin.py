@@ -100,12 +100,12 @@ def rows(inputs: int, outputs: int) -> Callable[[Any], SearchStrategy[Arguments]
 
 
 def flat(inputs: int) -> Callable[[Any], SearchStrategy[Arguments]]:
-    """Return arguments (inputs..., output, start, stop), each array one long row."""
+    """Return arguments (inputs..., output, start, stop), each array flat."""
 
     @st.composite
     def arguments(draw: DrawFn, dtype: Any) -> Arguments:
         size = draw(st.integers(0, 40))
-        given = [numbers(draw, dtype, 1, size, scale=2) for _ in range(inputs)]
-        return [*given, np.full((1, size), UNTOUCHED, dtype), *span(draw, size)]
+        given = [numbers(draw, dtype, size, scale=2) for _ in range(inputs)]
+        return [*given, np.full(size, UNTOUCHED, dtype), *span(draw, size)]
 
     return arguments

@@ -20,7 +20,7 @@ from minigrad.typing import Array
 
 @kernel
 def _gelu_exact_rows(x: Array, y: Array, start: int, stop: int) -> None:
-    xs, ys = x[0, start:stop], y[0, start:stop]
+    xs, ys = x[start:stop], y[start:stop]
     for i in range(xs.size):
         probability, _ = normal(xs[i])
         ys[i] = xs[i] * probability
@@ -28,7 +28,7 @@ def _gelu_exact_rows(x: Array, y: Array, start: int, stop: int) -> None:
 
 @kernel
 def _gelu_exact_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: int) -> None:
-    xs, dys, dxs = x[0, start:stop], dy[0, start:stop], dx[0, start:stop]
+    xs, dys, dxs = x[start:stop], dy[start:stop], dx[start:stop]
     for i in range(xs.size):
         v = xs[i]
         # d/dx x Phi(x) = Phi(x) + x phi(x), with the normal density phi.
@@ -39,7 +39,7 @@ def _gelu_exact_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: 
 @kernel
 def _gelu_tanh_rows(x: Array, y: Array, start: int, stop: int) -> None:
     one, two, cubic = x.dtype.type(1), x.dtype.type(2 * math.sqrt(2 / math.pi)), x.dtype.type(0.044715)
-    xs, ys = x[0, start:stop], y[0, start:stop]
+    xs, ys = x[start:stop], y[start:stop]
     for i in range(xs.size):
         v = xs[i]
         # (1 + tanh u) / 2 is the logistic function of 2u: one exponential, and no overflow either way.
@@ -50,7 +50,7 @@ def _gelu_tanh_rows(x: Array, y: Array, start: int, stop: int) -> None:
 def _gelu_tanh_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: int) -> None:
     one, two, cubic = x.dtype.type(1), x.dtype.type(2 * math.sqrt(2 / math.pi)), x.dtype.type(0.044715)
     three, zero = x.dtype.type(3), x.dtype.type(0)
-    xs, dys, dxs = x[0, start:stop], dy[0, start:stop], dx[0, start:stop]
+    xs, dys, dxs = x[start:stop], dy[start:stop], dx[start:stop]
     for i in range(xs.size):
         v = xs[i]
         gate = one / (one + exp(-two * (v + cubic * v * v * v)))
@@ -61,9 +61,9 @@ def _gelu_tanh_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: i
 
 
 def _flat(loop: Any, *arrays: Array) -> Array:
-    rows = [rows_of(array, array.size) for array in arrays]
-    result = np.empty_like(rows[0])
-    over_rows(lambda start, stop: loop(*rows, result, start, stop), rows[0].size, 16)
+    flat = [rows_of(array, array.size).reshape(-1) for array in arrays]
+    result = np.empty_like(flat[0])
+    over_rows(lambda start, stop: loop(*flat, result, start, stop), result.size, 16)
     return result.reshape(arrays[0].shape)
 
 

@@ -111,23 +111,23 @@ def gelu_tanh(x: Array) -> Array:
 
 
 def _gelu_exact_rows(x: Array, y: Array, start: int, stop: int) -> None:
-    y[:, start:stop] = gelu(x[:, start:stop])
+    y[start:stop] = gelu(x[start:stop])
 
 
 def _gelu_exact_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: int) -> None:
     density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
-    dx[:, start:stop] = (dy * ((1 + _erf(x / math.sqrt(2))) / 2 + x * density))[:, start:stop]
+    dx[start:stop] = (dy * ((1 + _erf(x / math.sqrt(2))) / 2 + x * density))[start:stop]
 
 
 def _gelu_tanh_rows(x: Array, y: Array, start: int, stop: int) -> None:
-    y[:, start:stop] = gelu_tanh(x[:, start:stop])
+    y[start:stop] = gelu_tanh(x[start:stop])
 
 
 def _gelu_tanh_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: int) -> None:
     root = math.sqrt(2 / math.pi)
     t = np.tanh(root * (x + 0.044715 * x**3))
     slope = (1 + t) / 2 + x / 2 * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x)
-    dx[:, start:stop] = (dy * slope)[:, start:stop]
+    dx[start:stop] = (dy * slope)[start:stop]
 
 
 @st.composite
