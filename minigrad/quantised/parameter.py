@@ -23,9 +23,9 @@ from minigrad.autograd.op import op
 from minigrad.autograd.profile import FLOPS
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import GraphError, InputError
-from minigrad.kernels.decoding.lines import LARGEST, Packed, pack, widen
+from minigrad.kernels.decoding.lines import Packed, pack, widen
 from minigrad.kernels.decoding.products import multiply_few
-from minigrad.kernels.gemm.backend import are_rows_apart, product, product_into
+from minigrad.kernels.gemm.backend import are_rows_apart, product, product_into, rounds
 from minigrad.nn.parameter import Parameter
 from minigrad.ops.embedding import check_ids
 from minigrad.ops.matmul import check_linear
@@ -71,11 +71,8 @@ class QuantisedParameter(Parameter):
             raise InputError(f"values of shape {array.shape} cannot replace a matrix of shape {self.shape}")
         try:
             self.packed = pack(array.T if self.transposed else array, self.packed.format)
-        except InputError:
-            format = self.packed.format
-            raise InputError(
-                f"{self.name} has weights that are not finite, or above {LARGEST[format]:g}, which do not fit {format}"
-            ) from None
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from None
         self.version.count += 1
 
     def stored(self) -> dict[str, Array]:
@@ -104,7 +101,8 @@ def quantised_linear(x: Array, bias: Array | None = None, *, matrix: Packed) -> 
     (outputs, inputs), shape, has_bias = matrix.shape, x.shape, bias is not None
     check_linear(x, _without_values(matrix), _without_values(matrix), bias)
     count = math.prod(shape[:-1])
-    is_short = x.dtype == np.float32 and (count == 0 or (count <= _FEW and not are_rows_apart()))
+    is_plain = not (rounds(x.dtype) or are_rows_apart())  # `multiply_few` does neither
+    is_short = x.dtype == np.float32 and (count == 0 or (count <= _FEW and is_plain))
     multiply = multiply_few if is_short else _multiply_many
     y = multiply(x.reshape(count, inputs), matrix)
     if bias is not None:

@@ -65,7 +65,7 @@ def test_weights_that_a_format_cannot_hold_are_named(tmp_path: Path) -> None:
     model, name = build("gpt2"), "h.1.attn.c_attn.weight"
     dict(model.named_parameters())[name].data[3, 1] = 7e4
     model.save(tmp_path)
-    message = rf"^{re.escape(name)} has weights that are not finite, or above 65504, which do not fit float16$"
+    message = rf"^{re.escape(name)}: weights that are not finite, or above 65504, do not fit float16$"
     with pytest.raises(InputError, match=message):
         models.load(tmp_path, quantize="float16")
     with pytest.raises(InputError, match=message):
@@ -93,7 +93,7 @@ def test_an_unknown_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
     model.save(tmp_path)
     for entry, message in (
         ({"version": 2}, "reads version 1"),
-        ({"version": 1, "format": "int3"}, "did you mean int8|not as int3"),
+        ({"version": 1, "format": "int3"}, "unknown format of weights 'int3'; did you mean 'int8'"),
         ({"format": "int4"}, "do not fit the model"),
         ({"format": 8}, "takes text, not 8"),
         ({"quant_method": "gptq"}, "quantised by 'gptq'"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 from minigrad import GraphError, InputError, Tensor, nn, ops
 from minigrad.errors import ShapeError
+from minigrad.kernels.gemm import backend
 from minigrad.quantised import QuantisedEmbedding, QuantisedLinear, quantise
 from minigrad.quantised.parameter import QuantisedParameter
 from tests.models.tiny import build
@@ -29,6 +32,14 @@ def test_values_come_back_rounded(format: str, error: float) -> None:
     np.testing.assert_array_equal(QuantisedParameter(nn.Parameter(found), format).data, found)  # rounded only once
 
 
+@pytest.fixture(params=["float32", "bfloat16"])
+def _precision(request: pytest.FixtureRequest) -> Iterator[None]:
+    backend.use("auto", request.param)
+    yield
+    backend.use()
+
+
+@pytest.mark.usefixtures("_precision")
 @pytest.mark.parametrize("rows", [1, 16, 17])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_products_are_those_of_the_values(rows: int, transposed: bool) -> None:
@@ -87,5 +98,5 @@ def test_a_quantised_layer_passes_gradients_on(monkeypatch: pytest.MonkeyPatch, 
 
 def test_weights_that_a_format_cannot_hold_are_refused() -> None:
     for format, value in (("float16", 1e6), ("int4", 1e6), ("int8", np.nan), ("bfloat16", np.inf)):
-        with pytest.raises(InputError, match=f"do not fit {format}"):
+        with pytest.raises(InputError, match=f"^the matrix: weights that are not finite, .* do not fit {format}$"):
             QuantisedParameter(nn.Parameter(np.array([[1, value]], np.float32)), format)

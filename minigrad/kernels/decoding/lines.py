@@ -120,7 +120,7 @@ def pack(matrix: Array, format: str) -> Packed:
         for number in range(start, stop):
             part = np.ascontiguousarray(matrix[number * step : (number + 1) * step], np.float32)
             if not np.abs(part).max(initial=0) <= LARGEST[format]:
-                raise InputError(f"weights that are not finite, or above {LARGEST[format]:,.0f}, do not fit {format}")
+                raise InputError(f"weights that are not finite, or above {LARGEST[format]:g}, do not fit {format}")
             found.insert(number * step, _ROUNDING[format](part))
 
     over_rows(loop, -(-len(matrix) // step), 10 * step * matrix.shape[1])
