@@ -53,7 +53,7 @@ FOLDER = _code_folder()  # None where nothing can be written, and each start com
 
 
 class CodeCache(FunctionCache):
-    """Numba's cache of compiled code, but that a full disk only costs time: the next start compiles again."""
+    """Numba's cache of compiled code. A full disk only costs time: the next start compiles again."""
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write the code of a kernel for some types of arguments, if that is possible."""

@@ -1,8 +1,8 @@
 """@kernel: the one spelling of `numba.njit` for every loop, and the folder of the compiled code.
 
-A kernel is a plain loop over a range of rows. Compiled, it releases the GIL (`nogil`), is stored on disk (`cache`) and
-divides as NumPy does (`error_model`). Only those fast-math flags are on that keep NaN and infinity meaningful, because
-masks are written with -inf; `reassoc` allows sums to use all lanes of a vector register.
+A kernel is a plain loop over a range of rows. Compiled, it releases the GIL (`nogil`), is stored on disk and divides as
+NumPy does (`error_model`). Only those fast-math flags are on that keep NaN and infinity meaningful, because masks are
+written with -inf; `reassoc` allows sums to use all lanes of a vector register.
 
 A function that a kernel calls is inlined (`forceinline`). Otherwise the kernel's object code would hold a copy of its
 own, and a process would call whichever of several copies it compiled or loaded first; they are optimised for different
@@ -79,9 +79,9 @@ class Locator(UserProvidedCacheLocator):
     Numba would recompile sources at another path, or newer ones: a second clone would compile everything again.
     """
 
-    def get_source_stamp(self) -> int:
-        """Return what changes with the sources: nothing, because the folder's name does."""
-        return 0
+    def get_source_stamp(self) -> str:
+        """Return a hash of the kernel's own file: the folder's name does not change with files of other packages."""
+        return hashlib.blake2b(Path(self._py_file).read_bytes(), digest_size=8).hexdigest()
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
@@ -90,7 +90,7 @@ class Locator(UserProvidedCacheLocator):
 
 
 class CodeCache(FunctionCache):
-    """Numba's cache of compiled code, but that a full disk only costs time: the next start compiles again."""
+    """Numba's cache of compiled code. A full disk only costs time: the next start compiles again."""
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write the code of a kernel for some types of arguments, if that is possible."""
@@ -140,18 +140,21 @@ def is_stored(compiled: Callable[..., object]) -> bool:
 
 
 def overload(function: Callable[..., object], *, strict: bool = True) -> Callable[[Function], Function]:
-    """Return a decorator of what chooses, by the types of arguments, what kernels call as `function`; plain Python
-    (NUMBA_DISABLE_JIT=1) runs the function itself.
+    """Return a decorator for the function that chooses, from the types of the arguments, the code that kernels run in
+    place of `function`.
+
+    Plain Python (NUMBA_DISABLE_JIT=1) runs `function` itself.
     """
     decorator: Callable[[Function], Function] = numba_overload(function, jit_options=_INLINED, strict=strict)
     return decorator
 
 
 def emits(function: Callable[..., object], *kinds: Any) -> Callable[[Function], Function]:
-    """Return a decorator of what emits the LLVM code of a function in kernels; plain Python runs the function itself.
+    """Return a decorator for the function that emits the LLVM code which kernels run in place of `function`.
 
-    `kinds` are the Numba types of the result and of the arguments, None for any array or tuple. The decorated function
-    gets a builder and the values: of an array its data, shape and strides, of a NamedTuple one of values.
+    Plain Python runs `function` itself. `kinds` are the Numba types of the result and of the arguments, None for any
+    array or tuple. The decorated function gets a builder and the values: of an array its data, shape and strides, of a
+    NamedTuple one of values.
     """
     result, *given = kinds
 

@@ -202,31 +202,47 @@ def test_folders_of_versions_that_were_not_used_for_long_are_removed(monkeypatch
     assert left == {folder.name, *map(str, range(jit._KEPT + 1, 2 * jit._KEPT))}
 
 
-_DOUBLE = """
+_COMPUTE = """
+import numpy as np
 from minigrad.kernels.jit import kernel
 
 @kernel
-def double(x):
-    return 2 * x
+def compute(x):
+    return 2 * np.sqrt(x)
 
-double(1.5)
-print(sum(double.stats.cache_hits.values()))
+print(compute(64.0), sum(compute.stats.cache_hits.values()))
 """
+
+
+def _run(program: Path, cache: Path) -> list[float]:
+    """Return the result of the kernel of a program, and how often its compiled code was found."""
+    environment = os.environ | {"MINIGRAD_CACHE": str(cache), "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=True)
+    return [float(word) for word in done.stdout.split()]
 
 
 @pytest.mark.machines
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_a_second_copy_of_the_sources_finds_the_compiled_code_of_the_first(tmp_path: Path) -> None:
-    environment = os.environ | {"MINIGRAD_CACHE": str(tmp_path / "cache"), "PYTHONPATH": str(Path(__file__).parents[2])}
-    hits = []
+    found = []
     for age, clone in enumerate(("a", "b")):
         program = tmp_path / clone / "room" / "program.py"
         program.parent.mkdir(parents=True)
-        program.write_text(_DOUBLE, encoding="utf-8")
+        program.write_text(_COMPUTE, encoding="utf-8")
         os.utime(program, (age, age))
-        done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=True)
-        hits.append(int(done.stdout))
-    assert hits == [0, 1]
+        found.append(_run(program, tmp_path / "cache"))
+    assert found == [[16, 0], [16, 1]]
+
+
+@pytest.mark.machines
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_an_edit_of_a_kernel_in_another_folder_is_compiled(tmp_path: Path) -> None:
+    """Numba itself compares the instructions, which name neither constants nor the functions that are called."""
+    program, found = tmp_path / "program.py", []
+    for expression in ("2 * np.sqrt(x)", "3 * np.sqrt(x)", "3 * np.log2(x)"):
+        program.write_text(_COMPUTE.replace("2 * np.sqrt(x)", expression), encoding="utf-8")
+        found.append(_run(program, tmp_path / "cache"))
+    assert found == [[16, 0], [24, 0], [18, 0]]
 
 
 def test_a_kernel_is_stored_after_its_first_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
