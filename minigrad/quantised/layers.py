@@ -14,7 +14,7 @@ from minigrad.nn.layers import Conv1D, Embedding, Linear
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Parameter
 from minigrad.nn.replacing import Wrapper, replace
-from minigrad.options import nearest
+from minigrad.options import unknown
 from minigrad.quantised.parameter import QuantisedParameter, quantised_embedding, quantised_linear, refuse_training
 from minigrad.system import hardware
 
@@ -76,9 +76,7 @@ class QuantisedEmbedding(_Quantised, Embedding):
 def check_format(name: str) -> None:
     """Raise InputError for a format that does not exist, naming the closest."""
     if name not in CODES:
-        guess = nearest(name, CODES)
-        hint = f"; did you mean {guess}?" if guess else ""
-        raise InputError(f"weights can be stored as {', '.join(CODES)}, not as {name}{hint}")
+        raise unknown("format of weights", name, CODES)
 
 
 def quantise(model: Module, format: str) -> None:

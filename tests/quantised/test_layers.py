@@ -49,7 +49,7 @@ def test_the_floats_are_freed() -> None:
 
 def test_what_cannot_be_quantised_is_refused() -> None:
     model = build("vidya-v2")
-    with pytest.raises(InputError, match="not as int9; did you mean int8"):
+    with pytest.raises(InputError, match="unknown format of weights 'int9'; did you mean 'int8'"):
         quantise(model, "int9")
     quantise(model, "int8")
     assert format_of(model) == "int8"

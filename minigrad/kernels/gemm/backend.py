@@ -5,9 +5,10 @@ The choice holds for the whole process and is made by `use`:
 * `blas`: NumPy's library.
 * `numba`: our own loops.
 * `auto`: our own loops for products large enough to gain by them, where they are faster than BLAS; BLAS for the rest.
-  They are faster where the processor has tile registers (AMX), and there also closer to the true product (see
-  `minigrad.kernels.codegen.bfloat16_pairs`), and where it has AVX-512 and OpenBLAS multiplies with kernels that were
-  measured to be slower (`OWN_LOOPS_FROM`): in registers of half the width, for example.
+  They are faster where the processor has tile registers (AMX), and there also closer to the true product, if its
+  sums have from eight to about 2,500 terms (see `minigrad.kernels.codegen.bfloat16_pairs`). They are also faster where
+  it has AVX-512 and OpenBLAS multiplies with kernels that were measured to be slower (`OWN_LOOPS_FROM`): in registers
+  of half the width, for example.
 
 Attention multiplies in loops of its own whatever is chosen (`minigrad.kernels.attention.plan`): they split and
 round float32 where these products do, so with `blas` they split nothing. The iterations of Muon have our own loops too,
@@ -43,11 +44,11 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.errors import InputError
 from minigrad.kernels import threads
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SMALL, SPLIT, Block
 from minigrad.kernels.gemm.narrow import NARROW, multiply_narrow, round_bfloat16
 from minigrad.kernels.gemm.panels import Extremes, extremes_of, is_as_close_as_float32, multiply
+from minigrad.options import unknown
 from minigrad.system import blas
 from minigrad.typing import Array
 
@@ -85,7 +86,7 @@ def use(backend: str = "auto", precision: str = "float32") -> None:
     global _backend, _precision
     for name, value, known in (("backend", backend, BACKENDS), ("precision", precision, PRECISIONS)):
         if value not in known:
-            raise InputError(f"the {name} of matrix products is one of {', '.join(known)}, not {value!r}")
+            raise unknown(f"{name} of matrix products", value, known)
     if backend == "numba" and FLOAT32 is None:
         problem = "this processor has no vector registers that our matrix product knows; BLAS is used"
         warnings.warn(problem, stacklevel=2)

@@ -58,9 +58,9 @@ def exact(a: Array, b: Array, precision: str) -> tuple[Array, Array]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("gpu",), r"the backend of matrix products is one of auto, blas, numba, not 'gpu'"),
-        (("blas", "float16"), r"the precision of matrix products is one of float32, bfloat16, float64, not 'float16'"),
-        (("", ""), r"the backend of"),
+        (("gpu",), "unknown backend of matrix products 'gpu'. Known: auto, blas, numba"),
+        (("blas", "float16"), "unknown precision of matrix products 'float16'; did you mean 'bfloat16'?"),
+        (("", ""), "unknown backend of"),
     ],
 )
 def test_an_unknown_name_is_refused_and_the_choice_stays(arguments: tuple[str, ...], message: str) -> None:
