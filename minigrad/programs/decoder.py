@@ -24,8 +24,9 @@ class Decoder:
     """A model that continues texts, one token of each at a time.
 
     Its pass over one token is traced and run as a program. A model whose pass depends on the data is called with its
-    cache instead, as is any model while products are rounded to bfloat16. Weights and precision are those of the moment
-    when the decoder is made.
+    cache instead, as is any model while products are rounded to bfloat16. Make a new decoder after weights were
+    replaced or the precision was changed. Weights changed in place are followed, except those of a `Conv1D`, which are
+    copied.
 
     >>> import models
     >>> model = models.build("vidya-v2", size="nano", seed=0)

@@ -115,6 +115,17 @@ def test_a_model_without_attention_has_a_program_too() -> None:
         np.testing.assert_allclose(decoder.step([token], cache), whole[:, position], rtol=1e-5, atol=1e-5)
 
 
+def test_weights_changed_in_place_are_followed() -> None:
+    model = build("vidya-v2").eval()
+    decoder = Decoder(model)
+    before = decoder.step([3], model.new_cache(1, 2))
+    for parameter in model.parameters():
+        parameter.data *= 1.5
+    after, new = (each.step([3], model.new_cache(1, 2)) for each in (decoder, Decoder(model)))
+    np.testing.assert_array_equal(after, new)
+    assert np.abs(after - before).max() > 0.1
+
+
 def test_decoders_of_one_model_read_the_same_memory_until_the_weights_change() -> None:
     model = build("gpt2").eval()
 

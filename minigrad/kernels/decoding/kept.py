@@ -107,8 +107,10 @@ def keep(x: Array, kept: Kept, row: int, slow_row: int) -> None:
 
 @kernel
 def quarter(number: int, size: int) -> tuple[int, int]:
-    """Return the first element of a quarter of a row, and the first after it; with pairs (j, j + size / 2) of one speed
-    of rotation, the second and the fourth quarter rotate slowly.
+    """Return where a quarter of a row begins and ends.
+
+    Elements j and j + size / 2 rotate together, and faster for small j: so the second and the fourth quarter are the
+    slow half.
     """
     half = size // 2
     begin = half * (number // 2) + half // 2 * (number % 2)
@@ -124,7 +126,7 @@ def row_bytes(kept: Kept) -> int:
 
 @kernel
 def has_second_scale(size: int) -> Array:
-    """Return, for each element of a row (size,) int8, 1 if the second scale is its own, as in the slow half, else 0."""
+    """Return for each element of a row (size,) int8: 1 if it uses the second scale, that of the slow half, else 0."""
     found = np.zeros(size, np.int8)
     for part in (1, 3):
         begin, end = quarter(part, size)

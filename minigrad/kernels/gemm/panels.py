@@ -180,7 +180,8 @@ def extremes_of(x: Array) -> Extremes:
 
 def is_as_close_as_float32(left: Extremes, right: Extremes, depth: int, result: Array) -> bool:
     r"""Return whether a product of elements split into three bfloat16 parts, sums of `depth` terms, is as close as one
-    of float32. Within the range of float32 two things differ (see `minigrad.kernels.codegen.bfloat16_pairs`):
+    of float32, as far as that depends on the size of the elements. Two things differ (see
+    `minigrad.kernels.codegen.bfloat16_pairs`):
 
     * Large elements. A part of infinity or NaN is NaN, and where the sum of products overflows, parts of opposite signs
       can overflow too, and add up to NaN instead of infinity.
