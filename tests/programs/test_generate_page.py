@@ -86,7 +86,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(folder, capsys, tmp_path):
 def test_a_model_without_a_program_and_a_split_of_ones_own_have_no_page(capsys, tmp_path):
     models.build("vsla", "nano", vocab_size=261, patterns="learned").save(tmp_path / "learned")
     tokenizer.train([], vocab_size=261).save(tmp_path / "learned")
-    assert "its pass depends on the text" in refusal(capsys, tmp_path / "learned", "--page", tmp_path / "page.html")
+    assert "this model has none" in refusal(capsys, tmp_path / "learned", "--page", tmp_path / "page.html")
     models.build("vidya-v2", "nano", vocab_size=261, num_layers=2).save(tmp_path / "own")
     tokenizer.train([], vocab_size=261, split=r"[\p{L}]+|[^\p{L}]+").save(tmp_path / "own")
     assert "a web page splits text as" in refusal(capsys, tmp_path / "own", "--page", tmp_path / "page.html")
