@@ -175,7 +175,7 @@ def train_grid(folder: Path, jobs: int) -> None:
 
 
 def read_curves(folder: Path, runs: list[Path]) -> dict[str, tuple[Point, ...]]:
-    """Return the measured curves, and for each model one more of finished runs of train.py on the same text.
+    """Return the measured curves, each with those of the finished `runs` of train.py that have its size.
 
     No run reads less than two million tokens: copying from the context forms about then, and before that the loss falls
     in another way.
@@ -190,7 +190,7 @@ def read_curves(folder: Path, runs: list[Path]) -> dict[str, tuple[Point, ...]]:
         result = json.loads((run / "minigrad.json").read_text(encoding="utf-8"))["result"]
         size = parameters_in_layers(models.load(run))
         point = Point(size, result["tokens"], unique, round(result["bits_per_byte"], 5))
-        curves[f"{names[size]}, ten minutes"].append(point)
+        curves[names[size]].append(point)
     return {name: tuple(points) for name, points in curves.items()}
 
 
@@ -235,7 +235,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path, help="the folder in which the runs are kept")
     parser.add_argument("--jobs", type=int, default=1, help="curves that are trained side by side (default: 1)")
-    parser.add_argument("--fit", nargs="*", type=Path, metavar="RUN", help="train nothing; more runs to fit to")
+    parser.add_argument("--fit", nargs="*", type=Path, metavar="RUN", help="train nothing; more runs of the same sizes")
     arguments = parser.parse_args()
     if arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs} trains nothing; give 1 or more")
