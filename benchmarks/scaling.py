@@ -191,7 +191,8 @@ def read_curves(folder: Path, runs: list[Path]) -> dict[str, tuple[Point, ...]]:
         size = parameters_in_layers(models.load(run))
         point = Point(size, result["tokens"], unique, round(result["bits_per_byte"], 5))
         curves[names[size]].append(point)
-    return {name: tuple(points) for name, points in curves.items()}
+    smallest_first = sorted(curves.items(), key=lambda curve: (curve[1][0].parameters, -curve[1][0].unique_tokens))
+    return {name: tuple(points) for name, points in smallest_first}
 
 
 def describe(curves: dict[str, tuple[Point, ...]]) -> str:

@@ -65,6 +65,26 @@ def fenced(value: Any, fences: list[Array]) -> Any:
     return copied.T if value.flags.f_contiguous else copied
 
 
+def side_by_side(arguments: Arguments, gap: int) -> Arguments:
+    """Return copies of arguments whose arrays lie one behind the other, with `gap` bytes between them."""
+    sizes = [-(-leaf.nbytes // 8) * 8 + gap for leaf in leaves(arguments) if isinstance(leaf, np.ndarray)]
+    memory, places = np.zeros(sum(sizes), np.uint8), iter(np.cumsum([0, *sizes]))
+
+    def copied(value: Any) -> Any:
+        if isinstance(value, tuple | list):
+            each = [copied(item) for item in value]
+            return type(value)(*each) if hasattr(value, "_fields") else type(value)(each)
+        if not isinstance(value, np.ndarray):
+            return value
+        is_transposed = not value.flags.c_contiguous
+        lines, place = value.T if is_transposed else value, next(places)
+        array = memory[place : place + lines.nbytes].view(lines.dtype).reshape(lines.shape)
+        array[...] = lines
+        return array.T if is_transposed else array
+
+    return [copied(each) for each in arguments]
+
+
 def written(fences: list[Array], overrun: int) -> list[int]:
     """Return the numbers of those fences that were written, but for `overrun` words behind an array."""
     rest = (fence[4 * overrun * (number % 2) :] for number, fence in enumerate(fences))

@@ -49,11 +49,13 @@ def _softmax_rows(x: Array, y: Array, start: int, stop: int) -> None:
     for i in range(start, stop):
         largest = row_maximum(x, i, width, lanes)
         shift = largest if largest > -np.inf else zero
+        for j in range(width):
+            y[i, j] = exp(x[i, j] - shift)
+        # Added in a loop of its own. If y lies a few registers behind x, the compiled loop above takes one element at a
+        # time, which changes no exponential, but would change the order of a sum.
         total = zero
         for j in range(width):
-            e = exp(x[i, j] - shift)
-            y[i, j] = e
-            total += e
+            total += y[i, j]
         # A row of nothing but -inf has no distribution: its total and its probabilities are 0.
         scale = x.dtype.type(1) / total if total != zero else zero
         for j in range(width):

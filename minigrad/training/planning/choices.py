@@ -17,7 +17,7 @@ from minigrad.training.settings import REWARDED, OptimisationSettings, RunSettin
 from minigrad.typing import Tokenizer
 
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
-"""The context of a laptop run, and the tokens of a step, unless given; the scaling law was measured with these."""
+"""The context of a laptop run, and the tokens of a step, unless given or the run is long."""
 
 LONG_RUN = 4_000_000
 """Tokens from which on a run is long: it reads twice `TOKENS_PER_STEP` in a step.

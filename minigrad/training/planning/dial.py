@@ -55,15 +55,18 @@ class Dial:
 
         It has the lowest expected loss after half of that time: a smaller model writes faster, and is further along if
         the computer slows down, so a size that gets ahead only near the end is not chosen. A size larger than all
-        measured ones must be expected to win by twice the residual standard error of the law.
+        measured ones must be ahead of these by the residual standard error, in the law and in all fits without a curve.
         """
         sizes = [size for size in self.candidates if self.is_fit(size)] or list(self.candidates)[:1]
+        early = {size: _EARLY * seconds * self.speed(self.candidates[size]) for size in sizes}
 
-        def loss(size: str) -> float:
-            expected = self.after(size, _EARLY * seconds * self.speed(self.candidates[size])).loss
-            return expected if self.is_measured(size) else expected + 2 * scaling.ERROR
+        def loss(size: str, law: scaling.Law = scaling.LAW) -> float:
+            return law.loss(parameters_in_layers(self.candidates[size]), early[size], self.unique_tokens)
 
-        return min(sizes, key=loss)
+        known = min((size for size in sizes if self.is_measured(size)), key=loss, default=sizes[0])
+        laws = (scaling.LAW, *scaling.WITHOUT)
+        ahead = [size for size in sizes if all(loss(size, law) + scaling.ERROR < loss(known, law) for law in laws)]
+        return min([known, *ahead], key=loss)
 
     def is_measured(self, size: str) -> bool:
         """Whether a size at least as large as this was measured, with any number of tokens."""

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from minigrad.kernels.rowwise.softmax import (
+    _softmax_rows,
     log_softmax_backward,
     log_softmax_forward,
     softmax_backward,
     softmax_forward,
 )
 from tests.kernels.rowwise.twins import softmax
+from tests.kernels.twin import side_by_side
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1])
@@ -20,6 +22,16 @@ def test_any_axis_may_be_the_row(axis: int) -> None:
     wanted = np.moveaxis(softmax(np.moveaxis(x, axis, -1)), -1, axis)
     np.testing.assert_allclose(softmax_forward(x, axis), wanted, rtol=1e-12)
     np.testing.assert_allclose(log_softmax_forward(x, axis), np.log(wanted), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(np.float32, 20), (np.float64, 9)])
+def test_no_bit_depends_on_how_near_the_result_lies(dtype: type, width: int) -> None:
+    rows = np.random.default_rng(0).normal(size=(50, width)).astype(dtype)
+    for row in rows:
+        near, far = (side_by_side([row[None], np.zeros((1, width), dtype)], gap) for gap in (0, 4096))
+        for x, y in (near, far):
+            _softmax_rows(x, y, 0, 1)
+        assert near[1].tobytes() == far[1].tobytes()
 
 
 def test_a_row_in_which_everything_is_masked_has_probability_zero() -> None:

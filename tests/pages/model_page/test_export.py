@@ -150,7 +150,7 @@ def test_a_look_inside_shows_what_the_pages_of_python_show(run: Any, family: str
 
 
 def test_a_model_without_a_program_is_refused() -> None:
-    with pytest.raises(InputError, match="this model has none: write with generate.py"):
+    with pytest.raises(InputError, match=r"this model has none: write with generate\.py"):
         export(build("vsla-learned"))
 
 
