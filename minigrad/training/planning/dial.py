@@ -18,6 +18,7 @@ BYTES_PER_TOKEN = 3.2
 
 _DAY, _TRIAL = 86_400, 60.0  # seconds; no forecasts for trials of less than a minute
 _EARLY = 0.5  # of the time: after this a size must already be the best
+_FAMILIES = 1.05  # times the parameters of vidya-v2's layers: no family has more at a size
 _OPTIMAL = 20  # tokens for each parameter: Hoffmann et al. 2022, arXiv 2203.15556
 
 
@@ -69,8 +70,8 @@ class Dial:
         return min([known, *ahead], key=loss)
 
     def is_measured(self, size: str) -> bool:
-        """Whether a size at least as large as this was measured, with any number of tokens."""
-        return parameters_in_layers(self.candidates[size]) <= scaling.LARGEST
+        """Whether this size, or a larger one, was measured; the sizes of the families differ a little."""
+        return parameters_in_layers(self.candidates[size]) <= _FAMILIES * scaling.LARGEST
 
     def is_fit(self, size: str) -> bool:
         """Whether the text is long enough for a size: the law does not know that a model can learn a text by heart."""

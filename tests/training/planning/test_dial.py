@@ -64,6 +64,13 @@ def test_a_number_of_steps_counts_the_tokens_that_its_batch_will_have(context: i
     assert replace(DIAL, processes=2).seconds(asked, "nano") == 2 * DIAL.seconds(asked, "nano")
 
 
+@pytest.mark.parametrize("family", models.FAMILIES)
+def test_the_sizes_of_every_family_that_have_the_names_of_measured_ones_count_as_measured(family: str) -> None:
+    ladder = {size: models.for_training(family, size) for size in models.LAPTOP_SIZES}
+    dial = replace(DIAL, candidates=ladder)
+    assert [size for size in ladder if dial.is_measured(size)] == ["nano", "micro"]
+
+
 def test_a_size_that_was_never_measured_must_win_clearly() -> None:
     assert [size for size in LADDER if not DIAL.is_measured(size)] == ["mini", "small"]
     micro, mini = (optimizers.parameters_in_layers(LADDER[size]) for size in ("micro", "mini"))
