@@ -32,6 +32,16 @@ def test_the_figures_before_the_first_step_are_printed(capsys: pytest.CaptureFix
     )
 
 
+def test_the_report_says_among_how_many_questions_the_asked_ones_were_chosen() -> None:
+    class Brief(Parrot):
+        def ask(self, questions: Any, judge: Any = None) -> list[Answered]:
+            return super().ask(questions[:1])
+
+    before = {"bits_per_byte": 1.6, "recall": 0.0}
+    found = teaching.examine_answers(Brief(), before, 2.0, questions=ASKED, asked="taught questions")
+    assert "1 of 1 taught questions, chosen among 2, are answered token for token" in found.section
+
+
 def test_the_answers_are_compared_with_those_before_and_the_wrong_ones_are_shown_first() -> None:
     before = {"bits_per_byte": 1.6, "recall": 0.0}
     found = teaching.examine_answers(

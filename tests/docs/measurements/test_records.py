@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -84,6 +85,23 @@ def test_no_two_records_have_a_name(tmp_path: Path) -> None:
 def test_the_scripts_of_the_records_are_there() -> None:
     assert len(RECORDS) > 60
     assert not [record.name for record in RECORDS.values() if not (ROOT / record.script).is_file()]
+
+
+def test_runs_that_were_not_fitted_are_as_far_from_the_law_as_is_recorded() -> None:
+    long, law = RECORDS["ten-minutes-in-larger-steps"], RECORDS["scaling-law"]
+    five, older = RECORDS["tokens-of-a-step"], RECORDS["ten-minutes-of-micro"]
+    bits, row = "validation bits per byte", "five minutes, 16 x 256"
+    micros = [(long.value("micro, seed 0; 9 min 56 s", name) for name in ("tokens", bits))]
+    micros += [(older.value(name) for name in ("tokens", "validation"))]
+    nanos = [(long.value(name, "tokens"), long.value(name, bits)) for name in long.figures if name.startswith("seed ")]
+    nanos = [(five.value(row, "tokens"), five.value(row, bits)), *nanos]
+    found = [
+        bits_per_byte - scaling.LAW.loss(scaling.CURVES[size][0].parameters, tokens, scaling.ALL)
+        for size, runs in (("micro", micros), ("nano", nanos))
+        for tokens, bits_per_byte in runs
+    ]
+    rows = [law.values(name)[0] for name in law.figures if name.startswith("not fitted, above")]
+    assert [float(each) for each in re.findall(r"-0[.]\d+", " ".join(rows))] == pytest.approx(found, abs=6e-4)
 
 
 def test_the_recorded_law_is_the_one_in_use() -> None:
