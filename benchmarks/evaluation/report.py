@@ -39,7 +39,7 @@ from minigrad.typing import Array
 
 PROGRAM = "benchmarks/evaluation/report.py"
 LEAST_PAIRS = 8
-"""The fewest pairs of seeds after which "no difference" is said."""
+"""The fewest pairs of runs after which "no difference" is said."""
 
 _LEVEL = 0.05
 _STYLE = """
