@@ -27,7 +27,7 @@ VOCABULARY = 128  # a token is one ASCII character
 
 
 def read_text(folder):
-    """Return the docstrings of all modules in a folder as token ids, and those of every tenth module apart."""
+    """Return the docstrings in a folder as token ids: nine modules in ten for training, every tenth for validation."""
     parts = [], []  # True counts as 1: every tenth module goes into the second list
     for number, path in enumerate(sorted(Path(folder).glob("*.py"))):
         for node in ast.walk(ast.parse(path.read_bytes())):
@@ -78,9 +78,9 @@ def relu(x):
 def attention(q, k, v):
     """Let every position collect values from itself and the positions before it.
 
-    The weight of position u for position t is large if the query q_t fits the key k_u and u is near: it is the softmax
-    of q_t k_u / sqrt(size) minus a penalty that grows with the distance. The first head has a large penalty, the last
-    hardly any.
+    The weight of position u for position t is large if the query q_t fits the key k_u and u is near. The score of u is
+    q_t k_u / sqrt(size), less a penalty that grows with the distance: the first head has a large penalty, the last
+    hardly any. The weights are the softmax of the scores: their exponentials, divided by the sum of these over all u.
     """
     shape, size = q.shape, q.shape[-1] // HEADS
     q, k, v = (a.reshape(*shape[:2], HEADS, size).swapaxes(1, 2) for a in (q, k, v))  # (B, H, T, size)
@@ -102,7 +102,10 @@ def attention(q, k, v):
 
 
 def cross_entropy(logits, targets):
-    """Return the mean of -ln p, where p is the probability that softmax(logits) gives the true next token."""
+    """Return the mean of -ln p, where p is the probability of the true next token.
+
+    The logits are the model's scores for all tokens. As in `attention`, a softmax turns the scores into probabilities.
+    """
     shifted = logits - logits.max(-1, keepdims=True)
     p = np.exp(shifted)
     p /= p.sum(-1, keepdims=True)  # (B, T, V)
@@ -163,7 +166,7 @@ def think(x, p, layer):
 
 
 def gpt(tokens, p):
-    """Return for each position the logits of the token that follows it: (B, T) -> (B, T, V)."""
+    """Return for each position the logits, one score for each token that may follow it: (B, T) -> (B, T, V)."""
     x = p["token"][tokens]  # (B, T, C): the stream that the blocks add to
     backwards = []
     for layer in range(LAYERS):
