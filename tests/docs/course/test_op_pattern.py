@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from minigrad import ShapeError, Tensor, op
 from minigrad.autograd.gradients import Backward
 from minigrad.typing import Array
-from tests import op_checks
+from tests import op_checks, op_table
 from tests.op_table import Row, elementwise
 from tests.source_files import ROOT
 
@@ -58,3 +59,10 @@ def test_its_test_passes_and_can_fail(names: dict[str, Any], monkeypatch: pytest
 def test_its_error_says_what_is_wrong(names: dict[str, Any]) -> None:
     with pytest.raises(ShapeError, match="cumulative_sum needs an axis"):
         names["cumulative_sum"](Tensor(1.0))
+
+
+def test_it_describes_every_function_that_makes_a_row() -> None:
+    functions = inspect.getmembers(op_table, inspect.isfunction)
+    makers = [name for name, function in functions if function.__annotations__.get("return") == "Row"]
+    assert {"elementwise", "norm"} < set(makers)
+    assert all(f"`{name}`" in PAGE for name in makers)
