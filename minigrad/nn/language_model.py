@@ -79,7 +79,7 @@ class LanguageModel(Module):
         return rename_published(weights, self.published_prefix, dict(self.named_parameters()))
 
     def measurements(self) -> dict[str, list[float]]:
-        """Return what to log about the last training step beside the loss: the figures of all modules."""
+        """Return what to log about the last training pass beside the loss: the figures of all modules."""
         return figures_of(self)
 
     def recompute_layers(self, on: bool = True) -> None:

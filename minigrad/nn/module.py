@@ -79,7 +79,7 @@ class Module:
         return []
 
     def figures(self) -> dict[str, float | list[float]]:
-        """Return numbers, or lists of numbers, that the training log shows for the last step, by name."""
+        """Return numbers, or lists of numbers, of the last training pass, which the training log shows, by name."""
         return {}
 
     def config_entries(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ import copy
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -108,6 +109,13 @@ class Task:
     weight: float
 
 
+class _Measured(NamedTuple):
+    """What a replica measured in its share of a part, and the number of rows of that share."""
+
+    rows: int
+    figures: dict[str, list[float]]
+
+
 class Replicas:
     """A model and its replicas, one for each thread, that share the sequences of each of the `parts` of a step."""
 
@@ -118,7 +126,8 @@ class Replicas:
         self._parameters = [model.parameters() for model in self.models]
         self._segments = [segments(parameters) for parameters in self._parameters]
         self._dropouts = [nn.dropouts(model) for model in self.models]
-        self._sizes: list[int] = []  # the rows that each replica had in the last batch
+        self._sizes: list[int] = []  # the rows that each replica had in the last part
+        self._earlier: list[_Measured] = []  # in the parts of the last step before that one
 
     def new_replica(self, model: LanguageModel) -> LanguageModel:
         """Return one more replica of the model."""
@@ -128,7 +137,12 @@ class Replicas:
         """Add up the gradients of a step in this process; return the sum of its losses over all targets."""
         rank, size, parts = self.world.rank, self.world.size, batch.parts(self.parts)
         own = parts if size == 1 else [share for part in parts for share in part.parts(size)[rank : rank + 1]]
-        return sum(self.run(work, part, step=step, num_targets=batch.num_targets) for part in own)
+        self._earlier, nats = [], 0.0
+        for number, part in enumerate(own):
+            if number:  # the next part replaces what the modules measured in the one before
+                self._earlier += self._newest()
+            nats += self.run(work, part, step=step, num_targets=batch.num_targets)
+        return nats
 
     def compile_kernels(self, batch: Batch) -> None:
         """Compile every kernel by a pass over a small batch; the weights stay as they are."""
@@ -181,12 +195,17 @@ class Replicas:
                 parameter.discard_grad()
 
     def measurements(self) -> dict[str, list[float]]:
-        """Return what the model measured in the last step, averaged over the tokens."""
-        found = self.each_measured(len(self._sizes))
+        """Return what the model measured in the last step in this process, averaged over the tokens."""
+        found = [*self._earlier, *self._newest()]
         if not found:  # this process has had no sequence yet
             return {}
-        every = {name: [each[name] for each in found] for name in found[0]}
-        return {name: np.average(each, axis=0, weights=self._sizes).tolist() for name, each in every.items()}
+        sizes = [each.rows for each in found]
+        every = {name: [each.figures[name] for each in found] for name in found[0].figures}
+        return {name: np.average(each, axis=0, weights=sizes).tolist() for name, each in every.items()}
+
+    def _newest(self) -> list[_Measured]:
+        """Return what each replica measured in the last part."""
+        return list(map(_Measured, self._sizes, self.each_measured(len(self._sizes))))
 
     def each_measured(self, count: int) -> list[dict[str, list[float]]]:
         """Return what each of the first `count` replicas measured."""

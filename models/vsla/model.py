@@ -48,7 +48,7 @@ class Attention(nn.Module):
         self.resid_dropout = nn.Dropout(config.dropout)
 
     def figures(self) -> dict[str, float | list[float]]:
-        """Return the share of tokens that saw far keys in the last step, in an adaptive layer."""
+        """Return the share of tokens that saw far keys in the last training pass, in an adaptive layer."""
         return {"far_share": self.pattern.far_share} if self.pattern.kind == "adaptive" else {}
 
     def forward(self, x: Tensor, layout: Layout, cache: PatternCache | None = None, layer: int = 0) -> Tensor:

@@ -47,7 +47,7 @@ class Block(nn.CheckpointedLayer):
         self.merge_ratio = 0.0  # of the last pass in training mode
 
     def figures(self) -> dict[str, float | list[float]]:
-        """Return the merge ratio of the last training step, in a layer that merges."""
+        """Return the merge ratio of the last training pass, in a layer that merges."""
         return {"merge_ratio": self.merge_ratio} if self.variant != "off" else {}
 
     def forward(self, x: Tensor, summaries: list[Tensor], run: Pass) -> Tensor:

@@ -88,6 +88,20 @@ def test_each_replica_merges_and_the_average_is_reported() -> None:
     assert learners.measurements() == {"merge_ratio": np.average(each, axis=0, weights=[24, 16]).tolist()}
 
 
+@pytest.mark.parametrize(("family", "options"), [("wiola", {"atm_threshold": 0.0}), ("vidya-v2", {"experts": 4})])
+def test_the_parts_of_a_step_are_averaged_in_what_is_reported(family: str, options: dict[str, Any]) -> None:
+    batch, found = texts(0, 7, 8), []
+    for count, parts in ((1, 1), (1, 3), (2, 3)):
+        learners = Replicas(build(family, "float64", **options), count, parts=parts)
+        for step in range(2):
+            learners.accumulate(forward_backward, batch, step)
+        found.append(learners.measurements())
+    for each in found[1:]:
+        assert each.keys() == found[0].keys()
+        for name, values in each.items():
+            assert values == pytest.approx(found[0][name], rel=1e-12)
+
+
 def test_the_number_of_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build("vidya-v2", "float32")
     width = model.config.width
