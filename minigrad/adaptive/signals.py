@@ -37,8 +37,8 @@ class Signals(NamedTuple):
     """The measurements in sequences that fill more than half of a view; the tokens of their second halves count.
 
     `diversity` is how far attention is spread out, from 0 (one key) to 1 (all keys alike), the mean over tokens, heads
-    and layers; NaN for a model whose attention cannot be measured. `diversity_gain` is what it loses if the farther
-    half is hidden.
+    and layers. The first token of a second half does not count: it sees one key if the farther half is hidden. NaN if
+    attention cannot be measured. `diversity_gain` is what it loses if the farther half is hidden.
     """
 
     need: float
@@ -64,11 +64,11 @@ def measure(model: LanguageModel, tokens: Array, targets: Array, layout: Layout,
     hidden = lengths // 2
     whole, half = Layout.packed(lengths), Layout.packed(lengths - hidden)
     rows = np.repeat(starts, lengths) + whole.positions
-    is_second = whole.positions >= np.repeat(hidden, lengths)
-    wanted = targets[rows[is_second]]
+    seconds = rows[_after(hidden, lengths)]
+    wanted = targets[seconds]
     with in_evaluation(model):
-        full = _predictions(model, tokens[rows], whole, is_second, wanted)
-        near = _predictions(model, tokens[rows[is_second]], half, np.full(len(wanted), True), wanted)
+        full = _predictions(model, tokens[rows], whole, hidden, wanted)
+        near = _predictions(model, tokens[seconds], half, np.zeros_like(hidden), wanted)
     need = (_gain(full.loss, near.loss) + _gain(full.entropy, near.entropy)) / 2
     perplexity = math.exp(min(full.loss, 700.0))
     gain = full.diversity - near.diversity
@@ -79,19 +79,28 @@ def _gain(whole: float, half: float) -> float:
     return 1 - whole / half if half > 0 else 0.0
 
 
+def _after(skipped: Array, lengths: Array) -> Array:
+    """Whether a row comes after the first rows of its sequence, `skipped` in number.
+
+    Shapes: skipped and lengths (sequences,) -> (rows,).
+    """
+    after: Array = Layout.packed(lengths).positions >= np.repeat(skipped, lengths)
+    return after
+
+
 class _Predictions(NamedTuple):
-    """Means over the tokens that count, in nats; the mean of the diversity is over all tokens."""
+    """Means over the tokens that count; loss and entropy in nats."""
 
     loss: float
     entropy: float
     diversity: float
 
 
-def _predictions(model: LanguageModel, tokens: Array, layout: Layout, counts: Array, wanted: Array) -> _Predictions:
-    """Predict the tokens `wanted` at the rows that count."""
-    spread = _Spread()
+def _predictions(model: LanguageModel, tokens: Array, layout: Layout, skipped: Array, wanted: Array) -> _Predictions:
+    """Predict the tokens `wanted` at the rows after the `skipped` first ones of each sequence."""
+    spread = _Spread(skipped + 1)
     with no_grad(), observers.watch(spread):
-        rows = model.hidden(Tensor(tokens), layout).data[counts]
+        rows = model.hidden(Tensor(tokens), layout).data[_after(skipped, layout.lengths)]
     losses, entropies = np.empty(len(rows)), np.empty(len(rows))
     for first in range(0, len(rows), _CHUNK):
         part = slice(first, first + _CHUNK)
@@ -103,9 +112,13 @@ def _predictions(model: LanguageModel, tokens: Array, layout: Layout, counts: Ar
 
 
 class _Spread(Observer):
-    """An observer that measures in every operation of attention how far it is spread out."""
+    """An observer that measures in every operation of attention how far it is spread out.
 
-    def __init__(self) -> None:
+    The queries after the `skipped` first ones of each sequence count.
+    """
+
+    def __init__(self, skipped: Array) -> None:
+        self._skipped = skipped
         self._found: list[float] = []
 
     def mean(self) -> float:
@@ -117,11 +130,12 @@ class _Spread(Observer):
         self, name: str, arrays: Sequence[Array], options: dict[str, Any]
     ) -> Iterator[Callable[[Result], Result]]:
         """Measure attention to single tokens: all of them, a window, or those among which sparse attention chooses."""
-        if name in ("attention", "sparse_attention") and len(arrays[0]):
+        if name in ("attention", "sparse_attention"):
             q, k, offsets = arrays[0], arrays[1], options["offsets"]
             ranges = np.stack([offsets[:-1], offsets[1:]], axis=1)
             first = options.get("first_visible")
             first = np.zeros(len(q), np.int64) if first is None else first
             entropy = relative_entropy(q, k, offsets=offsets, key_ranges=ranges, first_visible=first)
-            self._found.append(float(entropy.mean(dtype=np.float64)))
+            if (counts := _after(self._skipped, np.diff(offsets))).any():
+                self._found.append(float(entropy[counts].mean(dtype=np.float64)))
         yield lambda result: result

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import models
 from minigrad.adaptive.context import GROW_ABOVE, SHRINK_BELOW, AdaptiveContext
-from minigrad.adaptive.signals import Signals
+from minigrad.adaptive.signals import Signals, measure
 from minigrad.errors import InputError
+from minigrad.nn import Layout
 
 
 def signals(need: float, diversity_gain: float = -0.1, tokens: int = 1_024) -> Signals:
@@ -37,7 +40,22 @@ def test_between_the_thresholds_and_between_opposite_wishes_it_stays() -> None:
 
 def test_attention_that_narrows_without_the_farther_half_keeps_it() -> None:
     assert contexts(AdaptiveContext.up_to(256), *[0.0] * 4, diversity_gain=0.01) == [256] * 4
+    assert contexts(AdaptiveContext.up_to(256), *[0.0] * 4, diversity_gain=0.002) == [256, 204, 204, 163]
     assert contexts(AdaptiveContext.up_to(256), *[0.0] * 4, diversity_gain=math.nan) == [256, 204, 204, 163]
+
+
+@pytest.mark.parametrize("family", ["vidya-v2", "gpt2"])
+def test_random_tokens_and_random_weights_shrink_it(family: str) -> None:
+    adaptive = AdaptiveContext.up_to(128)
+    model = models.build(family, size="nano", vocab_size=256, num_layers=2)
+    for place in range(12):
+        ids, held = np.random.default_rng(place).integers(0, 256, 1_025), adaptive.current
+        layout = Layout.packed([held] * (1_024 // held))
+        rows = layout.offsets[-1]
+        found = measure(model, ids[:rows], ids[1 : rows + 1], layout, held)
+        assert found is not None
+        assert abs(adaptive.decide(place, found).need) < SHRINK_BELOW
+    assert adaptive.current < 64
 
 
 def test_a_large_gradient_keeps_it_from_growing() -> None:

@@ -61,7 +61,7 @@ def test_diversity_is_the_relative_entropy_of_attention() -> None:
         with no_grad():
             qkv = self.c_attn(x).data.reshape(len(x), 3, self.num_heads, -1)
         options = {"offsets": np.array([0, len(x)]), "key_ranges": np.array([[0, len(x)]])}
-        seen.append(relative_entropy_formula(*qkv[:, :2].swapaxes(0, 1), **options, first_visible=[0] * len(x)).mean())
+        seen.append(relative_entropy_formula(*qkv[:, :2].swapaxes(0, 1), **options, first_visible=[0] * len(x)))
         return attend(self, x, *more)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -69,8 +69,28 @@ def test_diversity_is_the_relative_entropy_of_attention() -> None:
         found = measure(model, *packed(8), view=8)
     assert found is not None
     assert len(seen) == 4  # two layers, the whole and the nearer half
-    assert found.diversity == pytest.approx(np.mean(seen[:2]), rel=1e-4)
-    assert found.diversity_gain == pytest.approx(np.mean(seen[:2]) - np.mean(seen[2:]), abs=1e-5)
+    whole, half = (np.mean([each[-3:] for each in layers]) for layers in (seen[:2], seen[2:]))  # not of the fifth token
+    assert found.diversity == pytest.approx(whole, rel=1e-4)
+    assert found.diversity_gain == pytest.approx(whole - half, abs=1e-5)
+
+
+@pytest.mark.parametrize("length", [4, 5, 8, 20])
+def test_attention_to_all_keys_alike_gains_nothing_from_more_of_them(length: int) -> None:
+    model = tiny.build("gpt2")
+    for name, parameter in model.named_parameters():
+        if "c_attn" in name:
+            parameter.data[...] = 0
+    found = measure(model, *packed(length, length), view=length)
+    assert found is not None
+    assert found.diversity == pytest.approx(1, abs=1e-6)
+    assert found.diversity_gain == pytest.approx(0, abs=1e-6)
+
+
+def test_a_half_of_one_token_shows_no_attention() -> None:
+    found = measure(tiny.build("vidya-v2"), *packed(2), view=2)
+    assert found is not None
+    assert math.isnan(found.diversity)
+    assert math.isnan(found.diversity_gain)
 
 
 def test_a_model_that_ignores_the_past_needs_none() -> None:
