@@ -41,7 +41,10 @@ def check_layers(model: LanguageModel, family: str, stages: int) -> None:
             "take another --model, or leave out --pipeline"
         )
     if mixtures(model):
-        raise InputError("--pipeline cannot be given with experts, whose loads all layers balance in one loss")
+        raise InputError(
+            "--pipeline cannot be given with experts: each layer adds a loss that balances them, and only the last "
+            "stage computes a loss"
+        )
     if stages > layers:
         raise InputError(f"{layers} layers cannot be divided among {stages} processes: start {layers} or fewer")
 

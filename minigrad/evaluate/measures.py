@@ -145,7 +145,7 @@ class Evaluation:
     words: Words
     repeated: LossSum
     others: LossSum
-    positions: Sequence[LossSum]  # read without an overlap, so that each predicts about equally many tokens
+    positions: Sequence[LossSum]  # read without an overlap: about equally many tokens at each position
     documents: Sequence[LossSum]
     lengths: Lengths = field(default_factory=dict)
 

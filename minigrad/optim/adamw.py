@@ -34,7 +34,7 @@ class AdamW(Optimizer):
     $\hat m = m / (1-\beta_1^t)$, $\hat v = v / (1-\beta_2^t)$:
     $w \leftarrow w - \eta\, (\hat m / (\sqrt{\hat v} + \epsilon) + \lambda w)$.
     All parameters share t, the number of steps. Groups, and which parameters are decayed: see `Optimizer`.
-    Raises InputError unless both betas are at least 0 and below 1, and eps is at least 1e-19.
+    Raises InputError unless both betas are at least 0 and at most `LARGEST_DECAY`, and eps is at least 1e-19.
 
     >>> from minigrad import nn
     >>> first, last = nn.Linear(2, 3), nn.Linear(3, 1)

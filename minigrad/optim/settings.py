@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from typing import Any, Required, TypedDict
 
 from minigrad.autograd.tensor import Tensor
+from minigrad.constants import LARGEST_DECAY
 from minigrad.errors import InputError
 from minigrad.optim.flat import distinct_parameters
 from minigrad.options import checked_number, unknown
-
-_LARGEST_DECAY = 0.9999999  # of a running mean: above it float32 rounds to 1, and no new value would count
 
 _BOUNDS: dict[str, dict[str, Any]] = {
     "lr": {"at_least": 0},
     "weight_decay": {"at_least": 0},
     "decay_vectors": {"kind": bool},
-    "momentum": {"at_least": 0, "at_most": _LARGEST_DECAY},
+    "momentum": {"at_least": 0, "at_most": LARGEST_DECAY},
     "nesterov": {"kind": bool},
-    "beta1": {"at_least": 0, "at_most": _LARGEST_DECAY},
-    "beta2": {"at_least": 0, "at_most": _LARGEST_DECAY},
+    "beta1": {"at_least": 0, "at_most": LARGEST_DECAY},
+    "beta2": {"at_least": 0, "at_most": LARGEST_DECAY},
     "eps": {"at_least": 1e-19},  # v of smaller gradients can be 0 in float32: then eps alone is the divisor
 }
 

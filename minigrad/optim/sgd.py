@@ -19,7 +19,7 @@ class SGD(Optimizer):
     $g \leftarrow g + \lambda w$, $v \leftarrow \mu v + g$, and $w \leftarrow w - \eta\, v$, or with `nesterov`
     $w \leftarrow w - \eta\, (g + \mu v)$. Here the weight decay is a part of the gradient.
     Groups, and which parameters are decayed: see `Optimizer`. Raises InputError unless the momentum is at least 0 and
-    below 1, and for `nesterov` without momentum.
+    at most `LARGEST_DECAY`, and for `nesterov` without momentum.
 
     >>> w = Tensor([4.0], requires_grad=True)
     >>> optimizer = SGD([w], lr=0.1)

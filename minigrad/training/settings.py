@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import ClassVar
 
+from minigrad.constants import LARGEST_DECAY
 from minigrad.errors import InputError
 from minigrad.options import Group, assignments, flag_of, option, validate
 
@@ -172,9 +173,9 @@ class OptimisationSettings(LengthSettings):
     weight_decay: float | None = option(
         None, "decay of the weight matrices towards zero", at_least=0, none_means="0.1, or 0.0001 with sgd"
     )
-    beta1: float = option(0.9, "AdamW's decay of the mean of the gradient", at_least=0, below=1)
-    beta2: float = option(0.95, "AdamW's decay of the mean of its square", at_least=0, below=1)
-    momentum: float = option(0.9, "SGD's decay of the velocity", at_least=0, below=1)
+    beta1: float = option(0.9, "AdamW's decay of the mean of the gradient", at_least=0, at_most=LARGEST_DECAY)
+    beta2: float = option(0.95, "AdamW's decay of the mean of its square", at_least=0, at_most=LARGEST_DECAY)
+    momentum: float = option(0.9, "SGD's decay of the velocity", at_least=0, at_most=LARGEST_DECAY)
     ema: float | None = option(
         None,
         "evaluate, sample and write, in place of the weights, their exponential moving average with this decay, as in "

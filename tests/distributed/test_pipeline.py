@@ -190,7 +190,7 @@ def test_all_layers_are_divided_and_no_stage_but_the_last_is_without_one(family,
     [
         ("vidya-v2", {"value_residual": True}, 2, "but the layers of vidya-v2 read those of several"),
         ("wiola", {}, 2, "but the layers of wiola read those of several; take another --model, or leave out"),
-        ("gpt2", {"experts": 4}, 2, "--pipeline cannot be given with experts"),
+        ("gpt2", {"experts": 4}, 2, "--pipeline cannot be given with experts: each layer adds a loss"),
         ("gpt2", {}, 3, "2 layers cannot be divided among 3 processes: start 2 or fewer"),
     ],
 )

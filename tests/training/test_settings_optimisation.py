@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
 from minigrad.training.settings import TrainConfig
 
@@ -29,6 +30,15 @@ from minigrad.training.settings import TrainConfig
 def test_settings_that_exclude_each_other_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         settings.check()
+
+
+@pytest.mark.parametrize("name", ["beta1", "beta2", "momentum"])
+def test_the_command_line_refuses_a_decay_that_no_optimizer_takes(name):
+    parser = Parser(TrainConfig, prog="train.py", description="")
+    settings, _ = parser.read([f"--{name}", "0.9999999"])
+    assert getattr(settings, name) == 0.9999999
+    with pytest.raises(InputError, match=f"--{name} takes .* at least 0 and at most 0.9999999, not '0.99999999'"):
+        parser.read([f"--{name}", "0.99999999"])
 
 
 def test_the_settings_of_the_optimizer_are_those_of_the_folder_in_a_run_that_continues():
