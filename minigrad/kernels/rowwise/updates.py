@@ -60,7 +60,7 @@ def _sum_of_squares_chunks(x: Array, totals: Array, size: int, start: int, stop:
 
 def adamw_update(parameter: Array, gradient: Array, m: Array, v: Array, factors: AdamWFactors) -> None:
     """Update `parameter`, `m` and `v` (all flat, same size) in place."""
-    with np.errstate(over="ignore"):  # a huge learning rate becomes infinite; training stops at the loss that follows
+    with np.errstate(over="ignore"):  # a huge rate becomes infinite; Optimizer.step then refuses the weights
         scalars = AdamWFactors(*np.array(factors, parameter.dtype))
     over_rows(lambda start, stop: _adamw_range(parameter, gradient, m, v, scalars, start, stop), parameter.size, 8)
 
