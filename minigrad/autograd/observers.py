@@ -64,7 +64,8 @@ class Observer:
 
 
 active: list[Observer] = []
-"""The observers in use."""
+"""The observers in use. Functions that call all of them go through a copy: if another thread removed one meanwhile, the
+next one in the list would be passed over."""
 
 
 @contextmanager
@@ -79,7 +80,7 @@ def watch(observer: Observer) -> Iterator[None]:
 
 def replaced(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
     """Return the result that an active observer gives in the place of an operation or a composite, or None."""
-    results = (observer.replace(function, arguments, options) for observer in active)
+    results = (observer.replace(function, arguments, options) for observer in tuple(active))
     return next((result for result in results if result is not None), None)
 
 
@@ -104,7 +105,7 @@ def surround(
 ) -> Iterator[Callable[[_Value], _Value]]:
     """Enter a context manager of every active observer; yield what passes a result through all their functions."""
     with ExitStack() as stack:
-        steps = [stack.enter_context(enter(observer)) for observer in active]
+        steps = [stack.enter_context(enter(observer)) for observer in tuple(active)]
         yield lambda result: functools.reduce(lambda value, step: step(value), steps, result)
 
 
@@ -112,6 +113,6 @@ def surround(
 def update(name: str) -> Iterator[None]:
     """Surround an update of parameters with every active observer."""
     with ExitStack() as stack:
-        for observer in active:
+        for observer in tuple(active):
             stack.enter_context(observer.update(name))
         yield

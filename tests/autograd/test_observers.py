@@ -133,6 +133,39 @@ def test_an_observer_replaces_an_operation_or_a_composite() -> None:
     assert exp_twice(x).item() == pytest.approx(np.e)
 
 
+class Leaving(observers.Observer):
+    """An observer that is removed while all observers are called, as another thread may remove it."""
+
+    def replace(self, function: Any, arguments: Any, options: Any) -> None:
+        observers.active.remove(self)
+
+    def forward(self, name: str, arrays: Any, options: Any) -> Any:
+        self.replace(None, arrays, options)
+        return super().forward(name, arrays, options)
+
+    def update(self, name: str) -> Any:
+        self.replace(None, (), {})
+        return super().update(name)
+
+
+@contextlib.contextmanager
+def after_one_that_leaves(observer: observers.Observer) -> Iterator[None]:
+    observers.active.append(Leaving())
+    with observers.watch(observer):
+        yield
+
+
+def test_an_observer_that_leaves_hides_no_other() -> None:
+    with after_one_that_leaves(Constant(exp_twice)):
+        assert exp_twice(Tensor([0.0])).item() == 7.0
+    recorder = Recorder()
+    with after_one_that_leaves(recorder), observers.surround(lambda each: each.forward("exp", (), {})):
+        assert observers.active == [recorder]
+    with after_one_that_leaves(recorder), observers.update("AdamW"):
+        assert observers.active == [recorder]
+    assert recorder.events == ["exp done", "AdamW begins", "AdamW ends"]
+
+
 def test_observing_ends_with_the_block_also_after_an_error() -> None:
     recorder = Recorder()
     with pytest.raises(ZeroDivisionError), observers.watch(recorder):
