@@ -6,7 +6,7 @@ import argparse
 import functools
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, TypeVar
 
 from minigrad.cli.exits import complain, explain_system_error
 from minigrad.errors import InputError
@@ -35,12 +35,12 @@ class Parser(Generic[Settings]):
         self.settings, self.prog, self.aliases, self.stray = settings, prog, aliases or {}, stray
         self.options = options(settings)
         self._flags = {each.name: each.spelling for each in self.options if not each.positional}
-        positionals = [each for each in self.options if each.positional]
-        usage = " ".join([prog, *(each.spelling for each in positionals), "[flags]", "[--help]"])
-        self._parser = _ArgumentParser(
+        self._positionals = [each for each in self.options if each.positional]
+        usage = " ".join([prog, *(each.spelling for each in self._positionals), "[flags]", "[--help]"])
+        self._parser = argparse.ArgumentParser(
             prog=prog, description=description, usage=usage, add_help=False, allow_abbrev=False, exit_on_error=False
         )
-        titles = dict.fromkeys([*(each.group for each in (*positionals, *self.options)), "other"])
+        titles = dict.fromkeys([*(each.group for each in (*self._positionals, *self.options)), "other"])
         groups = {title: self._parser.add_argument_group(title) for title in titles}
         for each in self.options:
             _declare(groups[each.group], each)
@@ -61,32 +61,37 @@ class Parser(Generic[Settings]):
     def read(self, arguments: Sequence[str] | None = None) -> tuple[Settings, set[str]]:
         """Do the work of `parse`, but raise InputError instead of exiting."""
         arguments = sys.argv[1:] if arguments is None else arguments
-        for word in arguments:
+        end = arguments.index("--") if "--" in arguments else len(arguments)
+        before, behind = arguments[:end], arguments[end + 1 :]
+        for word in before:
             if word.startswith("--") and word.endswith("=--"):  # argparse drops the value, or takes it, by its version
                 raise InputError(f"{word.removesuffix('=--')} cannot be --, which ends the flags")
         try:
-            namespace, surplus = self._parser.parse_known_args(arguments)
+            namespace, surplus = self._parser.parse_known_args(before)
         except argparse.ArgumentError as error:
-            raise self._refusal(error, arguments) from None
-        # argparse takes positional words from one place alone; the others come back as surplus.
-        several = next((each for each in self.options if each.positional and each.many), None)
-        words, flags = words_and_flags(surplus)
-        for word in flags or (words if several is None else []):
-            raise self._unknown(word)
-        if several is not None and words:
-            given = vars(namespace).get(several.name) or []
-            setattr(namespace, several.name, [*given, *map(several.single.convert, words)])
+            raise self._refusal(error, before) from None
+        for word in surplus:
+            if word.startswith("-") and word != "-":
+                raise self._unknown(word)
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
+        # argparse takes positional words from one place alone; the others come back as surplus.
+        words = [*(word for each in self._positionals for word in values.pop(each.name, ())), *surplus, *behind]
+        for each in self._positionals:
+            taken = len(words) if each.many else 1
+            if given := [each.convert(word) for word in words[:taken]]:
+                values[each.name] = tuple(given) if each.many else given[0]
+            elif each.default is REQUIRED:
+                raise InputError(f"{each.spelling} is missing: {each.help}. See {self.prog} --help")
+            words = words[taken:]
+        for word in words:
+            raise self._unexpected(word)
         return self.settings(**values), set(values)
 
     def _refusal(self, error: argparse.ArgumentError, arguments: Sequence[str]) -> InputError:
         """Return an error of argparse as InputError, with the option's own description of its values."""
         option = next((each for each in self.options if each.spelling == error.argument_name), None)
-        if option is None:
-            is_missing = error.argument_name is None  # argparse names no argument: a positional one is missing
-            missing = [each for each in self.options if is_missing and each.positional and each.default is REQUIRED]
-            said = f"{missing[0].spelling} is missing: {missing[0].help}. See" if missing else f"{error}; see"
-            return InputError(f"{said} {self.prog} --help")
+        if option is None:  # --help with a value
+            return InputError(f"{error}; see {self.prog} --help")
         if isinstance(error.__context__, argparse.ArgumentTypeError):
             return InputError(str(error.__context__))
         for word in arguments:
@@ -99,35 +104,26 @@ class Parser(Generic[Settings]):
             message += f"; to give it {following[0]} write {option.spelling}={following[0]}"
         return InputError(message)
 
-    def _unknown(self, word: str) -> InputError:
-        """Return the error for a word that argparse did not take, with the nearest flag."""
-        meant, stray, said = {}, f"{self._flags[self.stray]} {quoted(word)}" if self.stray else None, repr(word)
-        if is_flag := word.startswith("-"):
-            meant = {alias.replace("_", "-"): self._flags[name] for alias, name in self.aliases.items()}
-            word, stray = word.partition("=")[0], None
+    def _unknown(self, flag: str) -> InputError:
+        """Return the error for a flag that argparse did not take, with the nearest one."""
+        name = flag.partition("=")[0]
+        return self._hinted(f"unknown flag {name}", self._nearest(name))
+
+    def _unexpected(self, word: str) -> InputError:
+        """Return the error for a word that is not a flag and has no place, with what it may have been meant for."""
+        guess = None
+        if not word.startswith("-"):  # that word comes after --, so no flag was meant
+            guess = self._nearest(word) or (self.stray and f"{self._flags[self.stray]} {quoted(word)}")
+        return self._hinted(f"unexpected argument {word!r}", guess)
+
+    def _nearest(self, word: str) -> str | None:
         # Without their dashes, which would make any two flags look alike.
+        meant = {alias.replace("_", "-"): self._flags[name] for alias, name in self.aliases.items()}
         meant |= {flag.lstrip("-"): flag for flag in self._flags.values()}
-        guess = meant.get(nearest(word.lstrip("-").replace("_", "-"), meant) or "") or stray
-        found = f"unknown flag {word}" if is_flag else f"unexpected argument {said}"
-        return InputError(f"{found}; " + (f"did you mean {guess}?" if guess else f"see {self.prog} --help"))
+        return meant.get(nearest(word.lstrip("-").replace("_", "-"), meant) or "")
 
-
-def words_and_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words of a command line that are not flags, or come after ``--``, and its flags.
-
-    >>> words_and_flags(["a", "-b", "-", "--", "-c"])
-    (['a', '-', '-c'], ['-b'])
-    """
-    end = words.index("--") if "--" in words else len(words)
-    flags = [word for word in words[:end] if word.startswith("-") and word != "-"]
-    return [word for word in words[:end] if word not in flags] + [*words[end + 1 :]], flags
-
-
-class _ArgumentParser(argparse.ArgumentParser):
-    """argparse without messages and exits; it calls `error` only for a missing positional argument."""
-
-    def error(self, message: str) -> NoReturn:
-        raise argparse.ArgumentError(None, message)
+    def _hinted(self, said: str, guess: str | None) -> InputError:
+        return InputError(f"{said}; did you mean {guess}?" if guess else f"{said}; see {self.prog} --help")
 
 
 class _Help(argparse.Action):
@@ -154,25 +150,23 @@ class _Continued(argparse.Action):
 
 def _declare(group: Any, option: Option) -> None:
     """Declare one option to argparse. An option that is not given stays out of the result (SUPPRESS)."""
-    words: dict[str, Any] = {"help": _help(option).replace("%", "%%")}
+    words: dict[str, Any] = {"help": _help(option).replace("%", "%%"), "default": argparse.SUPPRESS}
+    if option.positional:
+        group.add_argument(option.name, metavar=option.spelling, nargs="*", **words)  # `Parser.read` converts them
+        return
     if option.kind is bool:
         words["action"] = "store_true"
     else:
         fallback = {int: "N", float: "X", str: "TEXT"}[option.kind]
         words["type"] = functools.partial(_convert, option)
         words["metavar"] = option.value or "|".join(option.choices) or fallback
-    if option.many and option.positional:
-        words["nargs"] = "+"
-    elif option.many:
+    if option.many:
         words["action"] = "append"
     elif (option.value or "").endswith(",..."):
         words["action"] = _Continued
     if option.bare is not None:
         words |= {"nargs": "?", "const": option.bare}
-    if option.positional:
-        group.add_argument(option.name, **words | {"metavar": option.spelling})
-    else:
-        group.add_argument(option.spelling, dest=option.name, default=argparse.SUPPRESS, **words)
+    group.add_argument(option.spelling, dest=option.name, **words)
 
 
 def _convert(option: Option, text: str) -> Any:

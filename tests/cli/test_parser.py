@@ -124,7 +124,28 @@ def test_a_bad_command_line_is_refused_with_the_way_out(arguments, message):
 def test_a_missing_or_surplus_positional_argument_is_refused():
     assert refusal(GENERATE) == "RUN is missing: the run folder. See generate.py --help"
     assert refusal(GENERATE, "a", "b") == "unexpected argument 'b'; see generate.py --help"
+    assert refusal(GENERATE, "a", "-") == "unexpected argument '-'; see generate.py --help"
     assert "is missing" not in refusal(GENERATE, "a", "--help=b")
+
+
+def test_no_word_after_two_dashes_is_a_flag():
+    assert GENERATE.read(["--", "--tokens"])[0] == Reading(run="--tokens")
+    for before in (["a"], ["a", "--tokens", "5"]):
+        message = refusal(GENERATE, *before, "--", "--tokens", "b")
+        assert message == "unexpected argument '--tokens'; see generate.py --help"
+    assert refusal(TRAIN, "--", "steps") == "unexpected argument 'steps'; did you mean --steps?"
+
+
+def test_several_positional_arguments_stand_anywhere():
+    @dataclass(frozen=True)
+    class Comparing:
+        runs: tuple[int, ...] = option(REQUIRED, "the runs", positional=True, at_least=1)
+        plan: bool = option(False, "print the plan and stop")
+
+    parser = Parser(Comparing, prog="report", description="Compare.")
+    assert parser.read(["1", "--plan", "2", "--", "3"])[0] == Comparing((1, 2, 3), plan=True)
+    assert refusal(parser, "--plan") == "RUNS is missing: the runs. See report --help"
+    assert refusal(parser, "1", "--plan", "0") == "RUNS takes a whole number of at least 1, not '0'"
 
 
 def test_parse_prints_one_paragraph_and_exits_with_2(capsys):
