@@ -2,7 +2,7 @@
 
 A prompt is read in pieces of `PIECE` tokens, which begin at multiples of it; the last one may be shorter. So every bit
 of its keys and values follows from the prompt alone, and two prompts that begin with the same pieces have the same keys
-and values there: such a piece is read once, and copied.
+and values there: such a piece is read once, and then copied as long as a place holds it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Places:
     def __init__(self, model: LanguageModel, count: int, capacity: int, piece: int = PIECE) -> None:
         self.cache, self.capacity, self.piece = model.new_cache(count, capacity), capacity, piece
         self._free = deque(range(count))  # first the place that has been free for the longest time
-        self._holders = dict[bytes, int]()  # by the tokens from the beginning of a prompt to the end of a piece
+        self._held = [set[bytes]() for _ in range(count)]  # the hashes of the pieces that each place holds
         # Other caches hold more than keys and values, such as running sums, so their pieces are not copied.
         self.copies = type(self.cache) is KeyValueCache
 
@@ -37,17 +37,18 @@ class Places:
         """The number of free places."""
         return len(self._free)
 
-    def take(self) -> int:
-        """Return a place, now empty."""
+    def take(self, prompt: Sequence[int] = ()) -> int:
+        """Return a place, now empty; of the pieces that it held, those of `prompt` can still be copied."""
         place = self._free.popleft()
-        self._holders = {tokens: holder for tokens, holder in self._holders.items() if holder != place}
+        stops = [*range(self.piece, len(prompt), self.piece), len(prompt) - 1]  # the last token is in no piece
+        self._held[place] &= {prefix_hash(prompt, stop) for stop in stops}
         lengths = self.cache.lengths.copy()
         lengths[place] = 0
         self.cache.truncate(lengths)
         return place
 
     def leave(self, place: int) -> None:
-        """Free a place; the pieces that it holds can be copied until it is taken again."""
+        """Free a place; the pieces that it holds can be copied until it is taken for another prompt."""
         self._free.append(place)
 
     def layout(self, places: Sequence[int], counts: ArrayLike = 1) -> Layout:
@@ -59,20 +60,23 @@ class Places:
     def hold(self, place: int, prompt: Sequence[int], stop: int) -> None:
         """Note that a place holds the first `stop` tokens of a prompt, the end of a piece."""
         if self.copies:
-            self._holders[key(prompt, stop)] = place
+            self._held[place].add(prefix_hash(prompt, stop))
 
     def copy(self, place: int, prompt: Sequence[int], start: int, stop: int) -> bool:
-        """Copy the piece from `start` to `stop` of a prompt from another place; return whether one holds it."""
-        source = self._holders.get(key(prompt, stop))
-        if source is None:
+        """Copy the piece from `start` to `stop` of a prompt from a place that holds it; return whether one does."""
+        piece = prefix_hash(prompt, stop)
+        holders = [each for each, held in enumerate(self._held) if piece in held]
+        if not holders:
             return False
-        assert isinstance(self.cache, KeyValueCache)
-        for memory in (self.cache.keys, self.cache.values):
-            memory[:, place, start : stop + 1] = memory[:, source, start : stop + 1]  # and half of the next shifted key
+        if place not in holders:  # it may still hold the piece of an earlier text
+            assert isinstance(self.cache, KeyValueCache)
+            for memory in (self.cache.keys, self.cache.values):  # with half of the next shifted key
+                memory[:, place, start : stop + 1] = memory[:, holders[0], start : stop + 1]
+            self._held[place].add(piece)
         self.cache.advance(self.layout([place], stop - start).lengths)
         return True
 
 
-def key(prompt: Sequence[int], stop: int) -> bytes:
-    """Return what names the piece of a prompt that ends with the token before `stop`: a hash of all up to there."""
+def prefix_hash(prompt: Sequence[int], stop: int) -> bytes:
+    """Return a hash of the first `stop` tokens of a prompt, which identifies the piece that ends there."""
     return hashlib.blake2b(np.array(prompt[:stop], np.int64).tobytes(), digest_size=32).digest()

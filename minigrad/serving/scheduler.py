@@ -33,7 +33,7 @@ from minigrad.generation.sampling import check_logits, log_probabilities, most_l
 from minigrad.kernels.gemm.backend import can_keep_rows_apart, rows_apart
 from minigrad.nn.language_model import LanguageModel
 from minigrad.programs.decoder import Decoder
-from minigrad.serving.places import PIECE, Places, key
+from minigrad.serving.places import PIECE, Places, prefix_hash
 from minigrad.typing import Array
 
 TOGETHER = 4
@@ -74,35 +74,35 @@ class Text:
         return self.continuation.prompt
 
 
-class Turns:
-    """Waiting texts, in the order in which clients take turns: one with many texts gets no more places than others."""
+class Waiting:
+    """Texts that wait for a place; clients take turns, so that one with many texts gets no more places than others."""
 
     def __init__(self) -> None:
         self.count = 0  # of texts; other threads may read it
-        self._waiting = dict[str, deque[Text]]()
+        self._texts = dict[str, deque[Text]]()  # by client
 
     def add(self, text: Text) -> None:
         """Add a text after the others of its client."""
-        self._waiting.setdefault(text.client, deque()).append(text)
+        self._texts.setdefault(text.client, deque()).append(text)
         self.count += 1
 
     def leave_gone(self) -> None:
         """Take out the texts whose client no longer waits."""
-        for client, texts in list(self._waiting.items()):
+        for client, texts in list(self._texts.items()):
             if left := deque(text for text in texts if not text.gone):
-                self._waiting[client] = left
+                self._texts[client] = left
             else:
-                del self._waiting[client]
-        self.count = sum(map(len, self._waiting.values()))
+                del self._texts[client]
+        self.count = sum(map(len, self._texts.values()))
 
     def next(self) -> Text | None:
         """Return the next text; its client is then the last."""
-        if not self._waiting:
+        if not self._texts:
             return None
-        client = next(iter(self._waiting))
-        texts = self._waiting.pop(client)
+        client = next(iter(self._texts))
+        texts = self._texts.pop(client)
         if len(texts) > 1:
-            self._waiting[client] = texts
+            self._texts[client] = texts
         self.count -= 1
         return texts.popleft()
 
@@ -122,13 +122,13 @@ class Scheduler:
         is_plain = self.decoder.has_program and self.places.copies
         self.reads_together = is_plain and can_keep_rows_apart(model.head().dtype)
         self._submitted: queue.SimpleQueue[Text] = queue.SimpleQueue()
-        self._turns, self._reading, self._writing = Turns(), deque[Text](), list[Text]()
+        self._waiting, self._reading, self._writing = Waiting(), deque[Text](), list[Text]()
         self._news = list[tuple[Text, Event]]()  # of the current turn, even if it fails
 
     @property
     def num_waiting(self) -> int:
         """The number of texts without a place."""
-        return self._submitted.qsize() + self._turns.count
+        return self._submitted.qsize() + self._waiting.count
 
     @property
     def num_served(self) -> int:
@@ -166,10 +166,10 @@ class Scheduler:
         for text in [text for text in (*self._reading, *self._writing) if text.gone]:
             self._leave(text)
         while not self._submitted.empty():
-            self._turns.add(self._submitted.get())
-        self._turns.leave_gone()
-        while self.places.num_free and (following := self._turns.next()) is not None:
-            following.place = self.places.take()
+            self._waiting.add(self._submitted.get())
+        self._waiting.leave_gone()
+        while self.places.num_free and (following := self._waiting.next()) is not None:
+            following.place = self.places.take(following.prompt)
             self._reading.append(following)
 
     def _leave(self, text: Text) -> None:
@@ -195,7 +195,7 @@ class Scheduler:
                     self._news.append((text, None))
 
     def _passes(self) -> list[list[Text]]:
-        """Return the texts of each pass over prompts in this turn; if others must wait, these are then the last.
+        """Return the texts of each pass over prompts in this turn. If others must wait, these move behind them.
 
         Of texts with the same piece, the first reads it, and the others copy it afterwards.
         """
@@ -203,8 +203,9 @@ class Scheduler:
         for text in list(self._reading):
             self._copy_pieces(text)
             stop = self._stop(text)
-            if left > 0 and stop > text.read and (text.scored or key(text.prompt, stop) not in begun):
-                begun.add(key(text.prompt, stop))
+            piece = prefix_hash(text.prompt, stop)
+            if left > 0 and stop > text.read and (text.scored or piece not in begun):
+                begun.add(piece)
                 chosen.append(text)
                 left -= stop - text.read
         if left <= 0:
@@ -220,7 +221,7 @@ class Scheduler:
         return min(text.read + self.places.piece, len(text.prompt) - 1)
 
     def _copy_pieces(self, text: Text) -> None:
-        """Copy the next pieces of a prompt that other places hold."""
+        """Copy the next pieces of a prompt, as long as a place holds them."""
         while text.read < (stop := self._stop(text)) and not text.scored:
             if not self.places.copy(text.place, text.prompt, text.read, stop):
                 return

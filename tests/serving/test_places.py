@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigrad import no_grad
-from minigrad.serving.places import Places, key
+from minigrad.serving.places import Places, prefix_hash
 from tests.models.tiny import CONTEXT, build
 
 PROMPT = list(range(1, 10))
@@ -39,10 +39,36 @@ def test_a_place_that_is_taken_again_is_empty_and_holds_no_pieces() -> None:
     places.hold(first, PROMPT, 4)
     places.leave(first)
     assert places.num_free == 1
-    assert places.copy(second, PROMPT, 0, 4)
     assert places.take() == first
-    assert places.cache.lengths.tolist() == [0, 8]
+    assert places.cache.lengths.tolist() == [0, 4]
     assert not places.copy(second, PROMPT, 0, 4)
+
+
+def test_a_piece_can_be_copied_from_every_place_that_holds_it() -> None:
+    places = Places(build("gpt2"), 3, CONTEXT, piece=4)
+    first, second, third = (places.take() for _ in range(3))
+    places.hold(first, PROMPT, 4)
+    assert places.copy(second, PROMPT, 0, 4)
+    for place in (first, second):
+        places.leave(place)
+    assert places.take() == first  # with another prompt
+    assert places.copy(third, PROMPT, 0, 4)
+    assert places.take() == second
+    assert places.copy(first, PROMPT, 0, 4)
+
+
+def test_a_place_that_is_taken_again_keeps_the_pieces_of_its_next_prompt_alone() -> None:
+    places = Places(build("gpt2"), 2, CONTEXT, piece=4)
+    place, other = places.take(), places.take()
+    for stop in (4, 8):
+        places.hold(place, PROMPT, stop)
+    places.cache.keys[:, place] = 1
+    places.leave(place)
+    assert places.take([*PROMPT[:6], 11, 12, 13]) == place
+    assert not places.copy(other, PROMPT, 4, 8)
+    assert places.copy(place, PROMPT, 0, 4)
+    assert places.cache.lengths[place] == 4
+    assert (places.cache.keys[:, place] == 1).all()
 
 
 def test_the_place_that_is_free_for_longest_is_taken_first() -> None:
@@ -59,6 +85,6 @@ def test_a_cache_of_more_than_keys_and_values_copies_no_pieces() -> None:
     assert not places.copy(places.take(), PROMPT, 0, 4)
 
 
-def test_the_name_of_a_piece_does_not_grow_with_the_prompt() -> None:
-    assert len(key(range(4), 4)) == len(key(range(4_000), 4_000))
-    assert key([1, 2, 3], 2) == key([1, 2, 4], 2) != key([1, 2, 3], 3)
+def test_the_hash_of_a_piece_does_not_grow_with_the_prompt() -> None:
+    assert len(prefix_hash(range(4), 4)) == len(prefix_hash(range(4_000), 4_000))
+    assert prefix_hash([1, 2, 3], 2) == prefix_hash([1, 2, 4], 2) != prefix_hash([1, 2, 3], 3)

@@ -19,7 +19,7 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.quantised import quantise
 from minigrad.serving import scheduler as scheduling
 from minigrad.serving.places import PIECE
-from minigrad.serving.scheduler import Scheduler, Turns
+from minigrad.serving.scheduler import Scheduler, Waiting
 from tests.models.tiny import CONTEXT, TINY, VOCAB, build
 from tests.serving.served import Wanted, alone, serve, text_of
 
@@ -183,6 +183,18 @@ def test_a_shared_beginning_is_read_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(read) == (3 if scheduler.reads_together else 4)
 
 
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_a_prompt_that_is_sent_again_and_again_is_read_once(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    model, read = model_of("gpt2", None), list[int]()
+    scheduler = Scheduler(model, count, CONTEXT, TINY_PIECE)
+    monkeypatch.setattr(scheduler, "model", lambda tokens, **named: read.append(len(tokens)) or model(tokens, **named))
+    for _ in range(2 * count + 1):
+        scheduler.submit(text_of(model, Wanted(tuple(range(1, 12)), Sampling(tokens=2))))
+        while scheduler.num_waiting or scheduler.num_served:
+            scheduler.turn()
+    assert sum(read) == 10
+
+
 def test_the_next_pieces_of_a_few_prompts_are_read_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     model, read = model_of("vidya-v2", None), list[int]()
     scheduler = Scheduler(model, 6, CONTEXT, TINY_PIECE)
@@ -208,16 +220,16 @@ def test_a_client_that_goes_away_frees_its_place_within_a_turn() -> None:
 
 
 def test_clients_take_turns() -> None:
-    turns, model = Turns(), model_of("gpt2", None)
+    waiting, model = Waiting(), model_of("gpt2", None)
     texts = [text_of(model, Wanted((1,), Sampling(), client=client)) for client in "aaabc"]
     for text in texts:
-        turns.add(text)
-    assert turns.count == 5
+        waiting.add(text)
+    assert waiting.count == 5
     texts[1].gone = texts[4].gone = True
-    turns.leave_gone()
-    assert turns.count == 3
-    assert [turns.next() for _ in range(4)] == [texts[0], texts[3], texts[2], None]
-    assert turns.count == 0
+    waiting.leave_gone()
+    assert waiting.count == 3
+    assert [waiting.next() for _ in range(4)] == [texts[0], texts[3], texts[2], None]
+    assert waiting.count == 0
 
 
 def test_a_client_that_goes_away_leaves_the_queue_while_no_place_is_free() -> None:
