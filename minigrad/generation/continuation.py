@@ -49,8 +49,8 @@ class Continuation:
         if rules.sampling.penalises:
             self.counts = np.bincount(prompt, minlength=len(rules.ends)).astype(np.float64)
             self.counts[rules.uncounted] = 0
-        decoder = None if rules.tokenizer is None else rules.tokenizer.stream_decoder()
-        self._stream = None if decoder is None else TextStream(decoder, rules.sampling.stop)
+        tokenizer, stop = rules.tokenizer, rules.sampling.stop
+        self._stream = None if tokenizer is None else TextStream(_decoder_after(prompt, tokenizer), stop)
 
     @property
     def left(self) -> int:
@@ -102,6 +102,15 @@ class Continuation:
         if self._stream.stopped:
             token.ended = "stop"
         return text
+
+
+def _decoder_after(prompt: list[int], tokenizer: Tokenizer) -> StreamDecoder:
+    """Return a decoder of the tokens after a prompt, whose last character may be incomplete."""
+    decoder = tokenizer.stream_decoder()
+    for token in prompt[-3:]:  # the most bytes that an incomplete character has
+        if token < tokenizer.vocab_size:
+            decoder.push(token)
+    return decoder
 
 
 class TextStream:

@@ -234,9 +234,9 @@ class Api:
         ids = [found for found, _ in encoded]
         reply, job = Reply(model.name, model.tokenizer, body, ids), self._job(model, body, ids, request)
         if body.echo:
-            for index in range(len(job.texts)):
+            for index, text in enumerate(job.texts):
                 prompt, (found, hidden) = prompts[index // body.n], encoded[index // body.n]
-                shown = prompt if isinstance(prompt, str) else model.tokenizer.decode(prompt)
+                shown = prompt if isinstance(prompt, str) else reply.prompt_text(prompt, goes_on=text.writes)
                 reply.echo(index, Echo(shown, found[0], hidden))
         return await self._reply(request, model, reply, job)
 

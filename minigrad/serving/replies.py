@@ -70,7 +70,7 @@ class Reply:
         prefix = "chatcmpl" if self.is_chat else "cmpl"
         self._head = {"id": f"{prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}
         self._lengths = defaultdict[int, int](int)  # characters that the tokens of each text have completed so far
-        self._decoders = defaultdict[int, codecs.IncrementalDecoder](_decoder)
+        self._decoders = [self._decoder_after(prompt) for prompt in prompts for _ in range(body.n)]
         self._echoes = dict[int, Echo]()
 
     @property
@@ -80,7 +80,12 @@ class Reply:
 
     def echo(self, index: int, prompt: Echo) -> None:
         """Show a prompt before its text."""
-        self._echoes[index] = prompt
+        self._echoes[index], self._decoders[index] = prompt, _decoder()
+
+    def prompt_text(self, prompt: Sequence[int], *, goes_on: bool) -> str:
+        """Return the text of a prompt of ids, without an incomplete character at its end if the text `goes_on`."""
+        text = _decoder().decode(self._tokenizer.decode_bytes(prompt), final=not goes_on)
+        return text[self._added_spaces(prompt) :]
 
     def count(self, part: Part) -> None:
         """Count the tokens of a part that is not shown."""
@@ -116,7 +121,7 @@ class Reply:
             first = [Scored(echo.first, None, ())] if echo.hidden == 0 else []
             tokens = [*first, *part.tokens[max(echo.hidden - 1, 0) :]]
             part = Part(part.index, echo.text + part.text, tokens, part.ended)
-            self._lengths[part.index] = -self._added_spaces(tokens)
+            self._lengths[part.index] = -self._added_spaces(map(_id, tokens))
         reason = _REASONS[part.ended] if part.ended else None
         choice: Json = {"index": part.index, "logprobs": None, "finish_reason": reason}
         if not self.is_chat:
@@ -149,9 +154,15 @@ class Reply:
             self._lengths[part.index] += len(decoder.decode(data))
         return found
 
-    def _added_spaces(self, tokens: Sequence[Token | Scored]) -> int:
+    def _decoder_after(self, prompt: Sequence[int]) -> codecs.IncrementalDecoder:
+        """Return a decoder of the tokens after a prompt, whose last character may be incomplete."""
+        decoder = _decoder()
+        decoder.decode(b"".join(map(self._bytes, prompt[-3:])))  # the most bytes that an incomplete character has
+        return decoder
+
+    def _added_spaces(self, tokens: Iterable[int]) -> int:
         """Return how many spaces the tokens of a text begin with that the text does not: byte fallback adds one."""
-        ids = [number for number in map(_id, tokens) if number < self._tokenizer.vocab_size]
+        ids = [token for token in tokens if token < self._tokenizer.vocab_size]
         data, text = self._tokenizer.decode_bytes(ids), self._tokenizer.decode(ids)
         return (len(data) - len(data.lstrip(b" "))) - (len(text) - len(text.lstrip(" ")))
 

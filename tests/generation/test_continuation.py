@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tokenizer
@@ -50,6 +50,20 @@ def test_what_was_held_back_comes_with_the_token_that_ends_the_text():
     assert [token.text for token in added(fresh(), [*half, TOK.end_of_text_id])] == ["a", "", "\ufffd"]
     assert [token.text for token in added(fresh(tokens=2), half)] == ["a", "\ufffd"]
     assert [token.text for token in added(fresh(stop="bc", tokens=2), TOK.encode("ab"))] == ["a", "b"]
+
+
+@given(st.lists(st.integers(0, 260), min_size=1, max_size=6), st.lists(st.integers(5, 260), min_size=1, max_size=6))
+@example(TOK.encode_bytes(b"a\xe2"), TOK.encode_bytes(b"\x82\xacx"))
+def test_a_character_that_begins_in_the_prompt_is_completed(prompt, ids):
+    decoder = TOK.stream_decoder()
+    before = "".join(map(decoder.push, prompt))
+    tokens = added(fresh(prompt, tokens=len(ids)), ids)
+    assert before + "".join(token.text for token in tokens) == TOK.decode([*prompt, *ids])
+
+
+def test_a_prompt_may_end_with_ids_beyond_those_of_the_tokenizer():
+    rules = fresh().rules
+    assert added(Continuation(rules, [SIZE + 3], 0, 0), TOK.encode("a"))[0].text == "a"
 
 
 def test_a_stop_string_of_several_tokens_ends_the_text_before_it():

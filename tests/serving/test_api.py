@@ -86,6 +86,18 @@ def test_an_echo_scores_the_prompt_as_its_tokens_are_expected(wire: Wire, tok: A
     assert by_ids["text"] == "to be or not"
 
 
+def test_an_echo_of_ids_that_end_inside_a_character_is_the_text_of_all_tokens(wire: Wire, tok: Any) -> None:
+    ids = tok.encode_bytes(b"to be \xe2\x82")
+    for count in (0, 1, 9):
+        asked = {"prompt": ids, "max_tokens": count, "echo": True, "logprobs": 0, "seed": 2, "temperature": 2}
+        (choice,) = wire.call(COMPLETIONS, asked).json["choices"]
+        pieces = [
+            bytes.fromhex(each[6:].replace("\\x", "")) if each.startswith("bytes:") else each.encode()
+            for each in choice["logprobs"]["tokens"]
+        ]
+        assert choice["text"] == b"".join(pieces).decode("utf-8", "replace")
+
+
 def asked_by(client: int) -> dict[str, Any]:
     prompt = "to be or not to be, " * (client % 9) + "that is the question"[: client % 20]
     sampling = {"temperature": [0, 0.8, 1.3][client % 3], "top_p": [1, 0.9][client % 2], "seed": client}

@@ -86,6 +86,30 @@ def test_the_offset_of_a_token_counts_the_character_that_broken_bytes_become(tok
     assert found == [[0], [1], [2], [3], [3], [4]]  # of the text \ufffd x \ufffd ¥ x
 
 
+@pytest.mark.parametrize("echoes", [False, True])
+@pytest.mark.parametrize(("written", "text", "offsets"), [(b"\x82\xacx", "€x", [0, 0, 1]), (b"x", "\ufffdx", [1])])
+def test_a_character_that_begins_in_a_prompt_of_ids_is_counted_once(
+    tok: Tokenizer, echoes: bool, written: bytes, text: str, offsets: list[int]
+) -> None:
+    prompt, ids = tok.encode_bytes(b"a\xe2"), tok.encode_bytes(written)
+    body, _ = read_completion(json.dumps({"prompt": prompt, "logprobs": 0, "echo": echoes}).encode())
+    reply, parts = Reply("tiny", tok, body, [prompt]), [token(each, "", "", -1.0) for each in ids]
+    parts[-1].text = text
+    if not echoes:
+        found = reply.whole([part_of(*parts)])["choices"][0]["logprobs"]
+        assert found["text_offset"] == offsets
+        return
+    reply.echo(0, Echo(reply.prompt_text(prompt, goes_on=True), prompt[0], 0))
+    (choice,) = reply.whole([part_of(Scored(prompt[1], -1.0, ()), *parts)])["choices"]
+    assert choice["text"] == "a" + text == tok.decode([*prompt, *ids])
+    assert choice["logprobs"]["text_offset"] == [0, 1, *(1 + each for each in offsets)]
+
+
+def test_a_prompt_of_ids_that_does_not_go_on_shows_its_incomplete_character(tok: Tokenizer) -> None:
+    prompt, reply = tok.encode_bytes(b"a\xe2\x82"), completion(tok)
+    assert [reply.prompt_text(prompt, goes_on=goes_on) for goes_on in (True, False)] == ["a", "a\ufffd"]
+
+
 def test_log_probabilities_without_others_are_wanted_too(tok: Tokenizer) -> None:
     assert [completion(tok, logprobs=count).has_logprobs for count in (None, 0, 2)] == [False, True, True]
 
