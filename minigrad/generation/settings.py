@@ -34,7 +34,12 @@ class TextSettings(Group):
     heading: ClassVar[str] = "text"
 
     tokens: int = option(200, "number of tokens to generate, at most", at_least=1, at_most=_MOST)
-    samples: int = option(1, "number of texts to generate, which are computed together", at_least=1, at_most=_MOST)
+    samples: int = option(
+        1,
+        "number of texts to generate for each prompt; they are computed together, except with --draft",
+        at_least=1,
+        at_most=_MOST,
+    )
     stop: tuple[str, ...] = option((), "stop before this string; may be given several times", filled=True)
 
 

@@ -168,7 +168,7 @@ class Api:
 
     def _check_caller(self, path: str, request: Request) -> None:
         # A page of the web can let a browser call a local address under a name of the page's own (DNS rebinding).
-        # The header itself is read: of one that it cannot parse, the framework makes the address of the server.
+        # Read the header itself: the framework replaces one that it cannot parse with the server's own address.
         host = request.headers.get("host")
         if self._config.is_local and host is not None and _name(host) not in (*LOCAL, self._config.host):
             raise RefusedError("this server answers at local addresses only", 403)
@@ -223,8 +223,15 @@ class Api:
         name, prompt, messages = read_tokenize(await self._body(request))
         model = self._model(name)
         ids = await self._encoded(model.encode_messages if messages else model.tokenizer.encode, messages or prompt)
-        about = {"max_model_len": model.scheduler.capacity, "converses": model.form is not None}
-        return JSONResponse({"count": len(ids), "tokens": ids, "specials": sorted(model.tokenizer.specials)} | about)
+        found = {
+            "count": len(ids),
+            "tokens": ids,
+            "beginning": 0 if messages else model.beginning,
+            "max_model_len": model.scheduler.capacity,
+            "specials": sorted(model.tokenizer.specials),
+            "converses": model.form is not None,
+        }
+        return JSONResponse(found)
 
     async def _complete(self, request: Request) -> Response:
         body, prompts = read_completion(await self._body(request))

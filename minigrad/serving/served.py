@@ -40,7 +40,7 @@ class Served:
 
     def __post_init__(self) -> None:
         self._rules = drawing_rules(self.model, Sampling(), self.tokenizer, None)
-        self._beginning = len(document(self.tokenizer, ""))
+        self.beginning = len(document(self.tokenizer, ""))  # tokens that begin every document
 
     @classmethod
     def within(
@@ -71,7 +71,7 @@ class Served:
     def encode(self, prompt: str | list[int]) -> tuple[list[int], int]:
         """Return the ids of a prompt, and how many of them begin every document; raises RefusedError for others."""
         if isinstance(prompt, str):
-            return document(self.tokenizer, prompt), self._beginning
+            return document(self.tokenizer, prompt), self.beginning
         most = min(self.model.config.vocab_size, self.tokenizer.vocab_size) - 1
         if min(prompt) < 0 or max(prompt) > most:
             raise RefusedError(
@@ -113,11 +113,11 @@ class Served:
             raise RefusedError("max_tokens takes a whole number of at least 1, or 0 with echo", field="max_tokens")
         if most is not None and wanted is not None and wanted > most:
             raise RefusedError(f"{name} takes at most {most:,} here, not {wanted:,}", field=name)
-        room, needed = self.scheduler.capacity - prompt, 1 if wanted is None else wanted
-        if room < needed:
+        room = self.scheduler.capacity - prompt
+        if room < (1 if wanted is None else wanted):
+            found = f"has {prompt:,}, and {name} is {wanted:,}" if wanted else f"alone has {prompt:,}"
             raise RefusedError(
-                f"a text with its prompt has at most {self.scheduler.capacity:,} tokens here; the prompt has "
-                f"{prompt:,}, and {needed:,} more were wanted",
+                f"a prompt and its text have at most {self.scheduler.capacity:,} tokens here; the prompt {found}",
                 field="messages" if isinstance(body, ChatBody) else "prompt",
                 code="context_length_exceeded",
             )

@@ -37,8 +37,10 @@ def test_health_tokens_and_metrics(wire: Wire, tok: Any) -> None:
     assert wire.call("/health").json == {"status": "ok"}
     found = wire.call("/tokenize", {"prompt": "to be"}).json
     assert (found["tokens"], found["count"]) == (tok.encode("to be"), len(tok.encode("to be")))
+    assert found["beginning"] == 1
     assert found["specials"] == sorted(tok.specials)
-    assert wire.call("/tokenize", {"messages": HELLO}).json["tokens"][-1] == tok.specials["<|assistant|>"]
+    found = wire.call("/tokenize", {"messages": HELLO}).json
+    assert (found["tokens"][-1], found["beginning"]) == (tok.specials["<|assistant|>"], 0)
     assert wire.metric("requests_total") == 3
 
 

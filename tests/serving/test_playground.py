@@ -250,7 +250,7 @@ def test_a_conversation_is_that_of_the_api(browser: Browser, make_served: Callab
         assert texts(page, "#status-1") == ["The server does not answer. Is it still running?"]
         assert fields(page, ["message-1"]) == ["to be?"]  # to be sent again
         assert len(texts(page, "#messages-1 p")) == 2
-        counted = json.dumps({"count": 1, "max_model_len": 96, "specials": []})
+        counted = json.dumps({"count": 1, "beginning": 0, "max_model_len": 96, "specials": []})
         opening = 'data: {"choices":[{"delta":{"content":""}}]}\n\ndata: {"error":{"message":"it broke"}}\n\n'
         page.run(f"window.fetch = async (path) => new Response(path === '/tokenize' ? {counted!r} : {opening!r})")
         page.run("document.getElementById('ask-1').requestSubmit()")

@@ -67,9 +67,10 @@ def test_a_text_has_the_tokens_wanted_or_the_usual_number(
 @pytest.mark.parametrize(
     ("body", "prompt", "most", "message"),
     [
-        (completion(max_tokens=91), 10, None, "at most 100 tokens here; the prompt has 10, and 91 more"),
-        (completion(), 100, None, "the prompt has 100, and 1 more"),
-        (completion(max_tokens=0, echo=True), 101, None, "the prompt has 101, and 0 more"),
+        (completion(max_tokens=91), 10, None, "at most 100 tokens here; the prompt has 10, and max_tokens is 91"),
+        (completion(), 100, None, "a prompt and its text have at most 100 tokens here; the prompt alone has 100"),
+        (completion(max_tokens=0, echo=True), 101, None, "the prompt alone has 101"),
+        (chat(max_completion_tokens=91), 10, None, "and max_completion_tokens is 91"),
         (completion(max_tokens=6), 10, 5, "max_tokens takes at most 5 here, not 6"),
         (completion(max_tokens=0), 10, None, "or 0 with echo"),
         (chat(max_tokens=0), 10, None, "at least 1 here, not 0"),

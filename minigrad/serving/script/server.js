@@ -36,12 +36,11 @@ class Server {
     return data.map((each) => each.id);
   }
 
-  // Return the number of tokens of a prompt or of messages, the most that a text may have, the names of the special
-  // tokens, and whether the model converses.
+  // Return the number of tokens of a prompt, with those before it, or of messages, the most that a text may have, the
+  // names of the special tokens, and whether the model converses.
   async measure(model, content, signal) {
     const found = await (await this.call("/tokenize", { model, ...content }, signal)).json();
-    const beginning = content.messages ? 0 : 1; // one token begins a text
-    return { ...found, count: found.count + beginning, most: found.max_model_len };
+    return { ...found, count: found.count + found.beginning, most: found.max_model_len };
   }
 
   // Yield the events of a stream.
