@@ -52,10 +52,17 @@ class SearchConfig:
 def best(study: Study, results: Results, count: int) -> list[str]:
     """Return the names of the control and of the `count` other arms with the lowest mean difference from it.
 
-    An arm that leaks is not among them, nor is one with a failed run: its other runs are the lucky ones.
+    An arm that leaks is not among them, nor is one with a failed run: its other runs are the lucky ones. Raises
+    InputError if no arm is left, as where a run of the control failed: the next rounds would compare nothing.
     """
     compared = report.compare(study, results, study.comparisons()[0], study.judged[0], "documents")
-    fair = (each for each in compared if each.pairs and not each.failed and not each.arm.leaks)
+    fair = [each for each in compared if each.pairs and not each.failed and not each.arm.leaks]
+    if not fair:
+        why = "a run of the control failed" if compared[0].failed else "every other arm leaks or has a failed run"
+        raise InputError(
+            f"{study.path.name}: no arm can be kept, because {why}. The report of this round says why runs failed: "
+            "change their arms, and begin anew with another --out"
+        )
     others = sorted(fair, key=lambda each: each.both.mean)
     return [study.control, *(each.arm.name for each in others[:count])]
 

@@ -11,6 +11,7 @@ import pytest
 from benchmarks import search
 from benchmarks.evaluation import report, run
 from benchmarks.evaluation.one_run import RESULT
+from benchmarks.evaluation.results import Results
 from benchmarks.evaluation.study import ROOT, Job, Study
 from minigrad.errors import InputError
 from minigrad.formats.json_files import write_json
@@ -112,6 +113,18 @@ def test_best_orders_by_the_difference_to_the_control(tmp_path: Path, monkeypatc
     study, nothing = Study.read(toy(tmp_path)).in_round(0, list(means)), Any
     assert search.best(study, nothing, 1) == ["usual", "smaller"]  # type: ignore[arg-type]
     assert search.best(study, nothing, 5) == ["usual", "smaller", "far too small"]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("failing", "why"),
+    [({"control"}, "a run of the control failed"), ({"equal", "better"}, "every other arm leaks or has a failed run")],
+)
+def test_a_search_ends_where_no_arm_is_left(tmp_path: Path, failing: set[str], why: str) -> None:
+    made = synthetic.study(tmp_path)
+    rows = [each for each in synthetic.results(made) if each["job"]["seed"] or each["job"]["arm"] not in failing]
+    failed = [(Job(arm, 0, "python-docs", "tokens", 1_000_000, None), "it diverged") for arm in failing]
+    with pytest.raises(InputError, match=f"no arm can be kept, because {why}"):
+        search.best(made, Results(rows, failed), 1)
 
 
 @pytest.mark.parametrize(
