@@ -15,7 +15,7 @@ from minigrad.training.planning.choices import warmup_steps
 Result = dict[str, Any]
 """What a finished run leaves: see `one_run.make`."""
 
-_SAME = ("code", "versions")
+_SAME = {"code": "version of the code", "versions": "set of versions"}
 _CUT = ("context", "batch", "accumulate", "documents")  # a run that reads other pieces has another order
 
 
@@ -33,10 +33,10 @@ def problems(study: Study, results: Sequence[Result]) -> Iterator[str]:
     if strange := [each for each in results if not study.plans(Job(**each["job"]))]:
         yield from (f"{_called(each)} is not one of the runs that the study plans" for each in strange)
         return
-    for name in _SAME:
+    for name, what in _SAME.items():
         if len({str(each[name]) for each in results}) > 1:
             of = ", ".join(sorted({str(each[name]) for each in results}))
-            yield f"they were made with more than one {name} ({of})"
+            yield f"they were made with more than one {what} ({of})"
     for each in results:
         yield from _of_one(study, each)
     by_comparison = defaultdict(list)

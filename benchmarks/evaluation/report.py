@@ -35,6 +35,7 @@ from minigrad.pages.chart import Series, key, line_chart
 from minigrad.pages.page import escape, page, scrolling
 from minigrad.system.files import write_text
 from minigrad.system.terminal import prepare_output, say
+from minigrad.system.units import plural
 from minigrad.typing import Array
 
 PROGRAM = "benchmarks/evaluation/report.py"
@@ -295,12 +296,13 @@ def plan(study: Study) -> str:
     lines = [study.question, ""]
     for arm in study.arm:
         what = ", ".join(filter(None, (arm.flags, arm.model, ", ".join(f"{k}={v}" for k, v in arm.attributes.items()))))
-        lines.append(f"  {arm.name:<40} {len(study.seeds_of(arm))} seeds  {what}")
+        lines.append(f"  {arm.name:<40} {plural(len(study.seeds_of(arm)), 'seed')}  {what}")
     lines += [f"on {each.corpus}, {each.amount:,} {each.kind}" for each in study.comparisons()]
     if study.tuning:
         shown = ", ".join(f"{rate:g}" for rate in study.tuning.rates)
-        lines.append(f"learning rates: {shown}, {study.tuning.seeds} seeds of {study.tuning.tokens:,} tokens")
-    lines.append(f"{study.count()} runs, about {study.hours:g} hours of one core; compared with {study.control}")
+        lines.append(f"learning rates: {shown}, {plural(study.tuning.seeds, 'seed')} of {study.tuning.tokens:,} tokens")
+    hours = f"{study.hours:g} {'hour' if study.hours == 1 else 'hours'}"
+    lines.append(f"{study.count()} runs, about {hours} of one core; compared with {study.control}")
     return "\n".join(lines)
 
 

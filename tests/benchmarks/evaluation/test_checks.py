@@ -20,15 +20,26 @@ def shorter(row: dict[str, Any]) -> None:
     row["documents"] = {length: rows[:-1] for length, rows in row["documents"].items()}
 
 
+def shorter_at_256(row: dict[str, Any]) -> None:
+    row["documents"] = row["documents"] | {"256": row["documents"]["256"][:-1]}
+
+
 def more_tokens(row: dict[str, Any]) -> None:
     row["documents"] = {length: [[r[0], r[1] + 1, *r[2:]] for r in rows] for length, rows in row["documents"].items()}
+
+
+def more_tokens_at_256(row: dict[str, Any]) -> None:
+    row["documents"] = row["documents"] | {"256": [[r[0], r[1] + 1, *r[2:]] for r in row["documents"]["256"]]}
 
 
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda row: row.update(code="def"), r"more than one code \(abc, def\)"),
-        (lambda row: row.update(versions={"python": "3.12"}), "more than one versions"),
+        (lambda row: row.update(code="def"), r"more than one version of the code \(abc, def\)"),
+        (
+            lambda row: row.update(versions={"python": "3.12"}),
+            r"more than one set of versions \({'python': '3.11'}, {'",
+        ),
         (lambda row: row.update(study="other"), "made for another study, or another version of its file"),
         (lambda row: row.update(parameters=1_011_000), r"'equal' has 1,011,000 .*1,000,000: \+1\.1%, and 1% are"),
         (lambda row: row["settings"].update(seed=4), r"'equal' \(seed 3\) was trained with the seed 4"),
@@ -48,8 +59,10 @@ def more_tokens(row: dict[str, Any]) -> None:
         (lambda row: row.update(validation_text="w"), "judged on more than one validation text"),
         (lambda row: row.update(arithmetic="BLAS"), r"computed with more than one arithmetic \(BLAS; own\)"),
         (shorter, "judged on different documents"),
+        (shorter_at_256, "judged on different documents"),
         (lambda row: row.update(test={length: rows[:-1] for length, rows in row["documents"].items()}), "on different"),
         (more_tokens, "documents differ in their numbers of tokens"),
+        (more_tokens_at_256, "documents differ in their numbers of tokens"),
     ],
 )
 def test_what_is_wrong_with_one_run_is_said(tmp_path: Path, spoil: Wrong, said: str) -> None:
@@ -121,8 +134,30 @@ def test_runs_of_equal_seconds_are_of_one_machine_and_as_long(tmp_path: Path) ->
     for each in rows:
         each["job"].update(kind="seconds", amount=100)
     check(made, rows)
+    rows[0]["seconds"], rows[1]["seconds"] = 91.0, 109.0
+    check(made, rows)
     rows[0]["hardware"] = "another"
-    rows[1]["seconds"] = 150.0
+    rows[0]["seconds"], rows[1]["seconds"] = 89.0, 111.0
     found = " ".join(problems(made, rows))
     assert "different machines" in found
-    assert "took 150 seconds of 100" in found
+    assert "took 89 seconds of 100" in found
+    assert "took 111 seconds of 100" in found
+
+
+def test_the_last_step_may_read_more_tokens_than_are_left(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    rows = [result(made, arm, 0, tokens=1_003_520) for arm in ("control", "equal")]
+    for row in rows:
+        row["settings"]["accumulate"] = 2
+    assert not list(problems(made, rows))
+    for row in rows:
+        row["settings"]["accumulate"] = 1
+    assert len(list(problems(made, rows))) == 2
+
+
+def test_each_precision_may_have_an_arithmetic_of_its_own(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    rows = [result(made, "control", 0), result(made, "equal", 0, arithmetic="tiles")]
+    for row, precision in zip(rows, ("float32", "bfloat16"), strict=True):
+        row["settings"]["precision"] = precision
+    assert not list(problems(made, rows))

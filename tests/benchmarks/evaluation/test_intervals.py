@@ -85,6 +85,25 @@ def test_few_seeds_and_one_document_claim_nothing_that_they_cannot() -> None:
     assert (equal.interval(), equal.p_equivalent(0.01), equal.p_differs()) == ((0.0, 0.0), 0.0, 1.0)
 
 
+def test_the_error_of_a_few_seeds_is_that_of_a_sample() -> None:
+    found = over_seeds(np.array([[1.0], [2.0], [4.0]]), np.array([1.0]))
+    assert found == (pytest.approx(7 / 3), pytest.approx(0.8819, abs=5e-5), 2)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "freedom"), [([97, 1, 1, 1], 1), ([3, 3, 3, 3, 1, 1], 4), ([7] * 5, 4), ([1] * 9, 7)]
+)
+def test_documents_count_by_their_sizes(sizes: list[int], freedom: int) -> None:
+    bits = generator(0, "eight seeds").normal(size=(8, len(sizes)))
+    assert over_seeds_and_documents(bits, np.array(sizes, float)).freedom == freedom
+
+
+def test_other_documents_never_make_the_error_smaller() -> None:
+    for trial in range(50):
+        bits = drawn(0.0, 3, of_seeds=0.006, of_documents=0.0, trial=trial)
+        assert over_seeds_and_documents(bits, SIZES, draws=400).error >= over_seeds(bits, SIZES).error
+
+
 def test_students_t_has_its_published_quantiles() -> None:
     published = {1: 6.314, 2: 2.920, 3: 2.353, 4: 2.132, 7: 1.895, 10: 1.812, 31: 1.696, 120: 1.658}
     for freedom, value in published.items():

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import gzip
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.evaluation import report
-from benchmarks.evaluation.report import Table, blocks, compare, differences, html_page, markdown, paired, plan
+from benchmarks.evaluation.report import (
+    Compared,
+    Table,
+    at_end,
+    blocks,
+    compare,
+    details,
+    differences,
+    html_page,
+    markdown,
+    paired,
+    plan,
+    spreads,
+    verdict,
+)
 from benchmarks.evaluation.results import Results, read_table, write_table
 from benchmarks.evaluation.study import Job
 from minigrad.errors import InputError
-from tests.benchmarks.evaluation.synthetic import TEXT, result, results, study
+from tests.benchmarks.evaluation.synthetic import TEXT, TRUTH, result, results, study
 
 
 def verdicts(tmp_path: Path, seeds: int) -> dict[str, str]:
@@ -42,7 +57,27 @@ def test_nothing_is_said_while_runs_are_missing_or_of_those_that_did_not_fail(tm
         assert shown["equal"] == ("no difference beyond 0.01" if reasons else "incomplete")
 
 
-def test_the_correction_counts_every_arm_that_was_planned(tmp_path: Path) -> None:
+def test_each_threshold_of_a_verdict_decides(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    compared = compare(made, Results(results(made), []), made.comparisons()[0], 256, "documents")
+    (better,) = (each for each in compared if each.arm.name == "better")
+    worse = better._replace(both=better.both._replace(mean=0.05))
+
+    def said(differs: float, equivalent: float, pairs: int = 8, each: Compared = better) -> str:
+        return verdict(each._replace(pairs=pairs), differs, equivalent, 0.01, incomplete=False)
+
+    assert said(0.051, 0.051) == "open"
+    assert said(0.049, 0.051) == "better"
+    assert said(0.049, 0.051, each=worse) == "worse"
+    assert said(0.049, 0.049) == "better, by less than 0.01"
+    assert said(0.049, 0.049, pairs=7) == "better"
+    assert said(0.051, 0.049) == "no difference beyond 0.01"
+    assert said(0.051, 0.049, pairs=7) == "open: fewer than 8 pairs"
+    assert said(0.049, 0.049, pairs=1) == "too few pairs"
+
+
+def test_the_correction_counts_every_arm_that_was_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TRUTH, "leaky", 0.0)  # so its p-value, which does not count, would not be the smallest
     made = study(tmp_path, TEXT.replace("seeds = 8", "seeds = 2"))
     alone = [each for each in results(made) if each["job"]["arm"] != "equal"]
     failed = [(Job("equal", seed, "python-docs", "tokens", 1_000_000, None), "it diverged") for seed in (0, 1)]
@@ -77,6 +112,60 @@ def test_the_control_is_compared_with_nothing(tmp_path: Path) -> None:
     assert shown["control"][4:9] == [""] * 5
 
 
+def test_an_arm_has_the_interval_and_the_spread_of_its_pairs(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    compared = compare(made, Results(results(made), []), made.comparisons()[0], 64, "documents")
+    table = differences(made, compared)
+    control, _, better, _ = compared
+    (row,) = (dict(zip(table.head, row, strict=True)) for row in table.rows if row[0] == "better")
+    for column, found in (("95%, seeds and documents", better.both), ("95%, seeds alone", better.seeds)):
+        assert row[column] == "{:+.4f} to {:+.4f}".format(*found.interval())
+    assert better.both.freedom < better.seeds.freedom  # of eight documents, which are large and small
+    pairs = np.subtract(better.scores, control.scores)
+    assert better.seeds.mean == pytest.approx(np.mean(pairs))
+    assert better.spread == pytest.approx(np.std(pairs, ddof=1))
+
+
+def test_spreads_are_pooled_over_arms_and_followed_along_the_training(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    found, comparison = Results(results(made), []), made.comparisons()[0]
+    compared = compare(made, found, comparison, 64, "documents")
+    text, table = spreads(made, found, comparison, compared)
+    within = math.sqrt(np.mean([np.var(each.scores, ddof=1) for each in compared]))
+    of_pairs = math.sqrt(np.mean([each.spread**2 for each in compared if each.pairs]))
+    assert text == (
+        f"Standard deviation of seeds, in bits per byte: {within:.4f} within an arm (pooled from 4 arms), of paired "
+        f"differences {of_pairs:.4f} (of 3)."
+    )
+    luck = np.std([result(made, "control", seed)["curve"][1][1] for seed in range(8)], ddof=1)
+    row = ["standard deviation of seeds", "0.0000", f"{luck:.4f}", f"{luck:.4f}"]
+    assert table == Table(["tokens read", "100", "500,000", "1,001,472"], [row])
+
+
+def test_the_details_of_an_arm_are_the_means_of_its_runs(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    documents = {
+        "64": [[10, 6, 9.0, 2, 3.0], [20, 10, 15.0, 4, 9.0]]
+    }  # bytes, tokens, nats, and those of repeated pairs
+    runs = [
+        result(
+            made, "better", 0, documents=documents, tokens=1_001_472, seconds=100.0, copy=8.0, merge_ratio=[0.2, 0.4]
+        ),
+        result(made, "better", 1, documents=documents, tokens=1_001_472, seconds=50.0, copy=7.0, merge_ratio=[0.5]),
+    ]
+    table = details(made, Results(runs, []), made.comparisons()[0], 64)
+    assert table.head[1:3] == ["nats of repeated pairs", "of other tokens"]
+    assert table.rows == [["better", "2.000", "1.200", "7.500", "15,022", "40.0%"]]
+
+
+def test_both_ends_of_the_rates_that_were_tried_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tuning = "\n[tuning]\nrates = [0.006, 0.003, 0.012]\ntokens = 1_000\n"
+    made = study(tmp_path, TEXT + tuning)
+    chosen = {"control": 0.003, "equal": 0.006, "better": 0.012, "leaky": None}
+    monkeypatch.setattr(report, "chosen_rate", lambda study, results, name, corpus: chosen[name])
+    assert at_end(made, Results([], []), "python-docs") == {"control", "better"}
+
+
 def test_pairs_are_made_by_seed_and_share_their_luck(tmp_path: Path) -> None:
     made = study(tmp_path)
     rows = [result(made, "better", seed) for seed in (2, 0, 1)]
@@ -109,8 +198,12 @@ def test_a_report_has_all_parts_and_says_when_runs_are_missing(tmp_path: Path) -
     assert "nan" not in text + page
     assert page.count("<svg role") == 3
     assert "a margin of 0.01" in page
+    for each in compare(made, Results(rows[:-1], failed), made.comparisons()[0], 64, "documents")[1:]:
+        ends = "{:+.4f} to {:+.4f}".format(*each.both.interval())
+        assert f"{each.arm.name}: {each.both.mean:+.4f}, {ends}" in page
     assert all(len(row) == len(each.head) for each in parts if isinstance(each, Table) for row in each.rows)
-    assert "32 runs, about 1 hours of one core" in plan(made)
+    assert "32 runs, about 1 hour of one core" in plan(made)
+    assert "about 1.5 hours of one core" in plan(replace(made, hours=1.5))
 
 
 def test_a_folder_without_runs_is_refused_and_no_table_written(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The tables of finished studies that are kept say what the pages print."""
+"""The tables of finished studies that are kept say what the pages print, and learning rates are chosen by all runs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,31 @@ import pytest
 from benchmarks.evaluation.checks import Result
 from benchmarks.evaluation.intervals import Difference, holm, over_seeds_and_documents
 from benchmarks.evaluation.report import Compared, compare, paired
-from benchmarks.evaluation.results import Results, nats, read_table, score
+from benchmarks.evaluation.results import Results, chosen_rate, nats, read_table, score
 from benchmarks.evaluation.study import Study
 from docs.measurements.records import Record, read
+from tests.benchmarks.evaluation import synthetic
 from tests.source_files import ROOT
 
 FOLDER = ROOT / "benchmarks" / "evaluation"
 OPENED = read()["studies-on-test-text"]
+
+
+def test_a_learning_rate_with_a_failed_run_loses_and_delays_nothing(tmp_path: Path) -> None:
+    tuning = "\n[tuning]\nrates = [0.003, 0.006]\ntokens = 1_000\nseeds = 2\n"
+    study, found = synthetic.study(tmp_path, synthetic.TEXT + tuning), Results([], [])
+    for job in study.tuning_jobs():
+        if job.arm != "control":
+            continue
+        assert chosen_rate(study, found, "control", "python-docs") is None
+        if job.rate == 0.003 and job.seed == 1_001:
+            found.failed.append((job, "it diverged"))
+            continue
+        row = synthetic.result(study, "control", job.seed, job=vars(job).copy())
+        for each in row["documents"]["64"]:
+            each[2] *= 0.5 if job.rate == 0.003 else 1.0
+        found.finished.append(row)
+    assert chosen_rate(study, found, "control", "python-docs") == 0.006
 
 
 @pytest.mark.parametrize("row", [row for row, cells in OPENED.figures.items() if isinstance(cells, list)])
