@@ -1,10 +1,10 @@
 """Training steps of minigrad and of PyTorch, in turns on the same machine: tokens per second and peak memory.
 
-Medians; a turn is a few steps in a row after one warm-up step. PyTorch trains the same
-architecture from transformers (Llama, GPT-2) with its own fused AdamW and clipping. "First" is the time from the
-start of the process to the end of its first step. VSLA has no counterpart there: PyTorch trains a GPT-2 of the same
-sizes, whose attention is full in every layer, as it is in VSLA with `patterns=full`. Run with nothing else on the
-machine.
+Medians; a turn is a few steps in a row after one warm-up step. PyTorch trains the same architecture from transformers
+(Llama, GPT-2) with its own fused AdamW and clipping. Both train Vidya v2 as a plain Llama, without the shifted keys and
+the added values of new runs. VSLA has no counterpart there: PyTorch trains a GPT-2 of the same sizes, whose attention
+is full in every layer, as it is in VSLA with `patterns=full`. "First" is the time from the start of the process to the
+end of its first step. Run with nothing else on the machine.
 
     python benchmarks/against_pytorch.py --peer-python ~/peers/bin/python
     python benchmarks/against_pytorch.py --cases nano mini --contestants minigrad torch

@@ -1,4 +1,4 @@
-"""The kernels alone, forward and backward, against PyTorch, and their forward passes against NumPy's plain formulas.
+"""The kernels, forward and backward, against PyTorch; beside them NumPy's plain formulas, which run forward only.
 
 Shapes as in training vidya-v2 2.0 with 2 x 512 tokens, float32. PyTorch's AdamW is its fused one. Measured in
 turns; medians. Run with nothing else on the machine.
@@ -247,7 +247,8 @@ def main() -> None:
     given = {who: {"who": who} | ({"threads": hardware.threads()} if who == "torch" else {}) for who in pythons}
     running = {who: Contestant(__file__, python, given[who]) for who, python in pythons.items()}
     print(describe_machine())
-    print(f"{'kernel':<22}" + "".join(f"{who + ' ms':>13}" for who in running) + f"{'torch/ours':>12}")
+    titles = [f"{who}, forward, ms" if who == "NumPy" else f"{who}, ms" for who in running]
+    print(f"{'kernel':<22}" + "".join(f"{title:>20}" for title in titles) + f"{'torch/ours':>12}")
     results = {}
     for case in CASES:
         taking_part = {who: each for who, each in running.items() if who != "NumPy" or case != "gelu_exact"}
@@ -256,7 +257,7 @@ def main() -> None:
                 contestant.turn(case)
         found = {who: each.median(case) for who, each in taking_part.items()}
         results[case] = found
-        line = "".join(f"{1e3 * found[who]:13.2f}" if who in found else f"{'':13}" for who in running)
+        line = "".join(f"{1e3 * found[who]:20.2f}" if who in found else f"{'':20}" for who in running)
         print(f"{case:<22}{line}" + (f"{found['torch'] / found['minigrad']:11.1f}x" if "torch" in found else ""))
     for contestant in running.values():
         contestant.close()

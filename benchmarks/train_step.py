@@ -1,6 +1,7 @@
 """Tokens per second and peak memory of a training step, size by size, beside the estimates of the plan.
 
-Every size runs in a process of its own, so that its peak memory can be measured. Run with nothing else on the machine:
+The models are those that train.py trains. Every size runs in a process of its own, so that its peak memory can be
+measured. Run with nothing else on the machine:
 
     python benchmarks/train_step.py            # nano, micro, mini, small
     python benchmarks/train_step.py 2.0        # the published size, batch 2 x 512
@@ -43,7 +44,8 @@ def measure(size: str, precision: str, optimizer: str, steps: int = 7) -> dict[s
     batch_size, context = SHAPES[size]
     backend.use("auto", precision)
     rates = costs.measure_rates()
-    model = models.build("vidya-v2", size=size)
+    model = models.for_training("vidya-v2", size)
+    model.initialise()
     matrices = matrices_of(model) if optimizer == "muon" else []  # without any, Muon is AdamW
     update = optim.Muon(model.parameters(), matrices=matrices)
     tokens = generator(0, "benchmark").integers(0, model.config.vocab_size, (batch_size, context + 1))

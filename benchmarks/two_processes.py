@@ -1,8 +1,9 @@
 """How far do two processes deviate from one, and how far apart are two seeds?
 
-Nano on python-docs, without dropout: the losses of one process, of two that share each step, and of another seed. The
-two processes are threads of this one, which add as true processes do. Losses are averaged over 20 steps, to remove the
-noise of single batches, and compared from the hundredth step on.
+Nano on python-docs, as a plain Llama (without shifted keys and added values) and without dropout: the losses of one
+process, of two that share each step, and of another seed. The two processes are threads of this one, which add as true
+processes do. Losses are averaged over 20 steps, to remove the noise of single batches, and compared from the hundredth
+step on.
 
     python benchmarks/two_processes.py bfloat16 [--optimizer muon] [--steps 300]
 """

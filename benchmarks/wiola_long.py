@@ -53,7 +53,7 @@ def collapse(model: Any, ids: Any) -> list[float]:
 
 
 def layers(size: str, length: int, run: str) -> dict[str, Any]:
-    """Return the collapse of a new model, of one whose norms have large offsets, and of a trained one."""
+    """Return the collapse of a new model and, with a run, of the trained one with its offsets and with offsets of 0."""
     import models
     import tokenizer
     from minigrad.data import corpus
