@@ -25,10 +25,8 @@ HELD_OUT = Path(__file__).parent.parent / "models" / "pretrained" / "book-held-o
 
 def questions_for(run: str, path: Path) -> list[Question]:
     """Return the questions in a file of conversations, in the form and the tokens of a run."""
-    loaded = tokenizer.load(run)
-    form, ends = tokenizer.load_chat(run, loaded), set(loaded.specials.values())
-    context = models.load(run).config.context_length
-    return questions_of(encode_conversation(read(), form, ends, context) for read in conversations_in(path))
+    form, context = tokenizer.load_chat(run, tokenizer.load(run)), models.load(run).config.context_length
+    return questions_of(encode_conversation(read(), form, context) for read in conversations_in(path))
 
 
 def describe(answered: list[Answered]) -> str:

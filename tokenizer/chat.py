@@ -44,32 +44,32 @@ def encode_chat(
     return [*ids, tokenizer.specials["<|assistant|>"]] if add_generation_prompt else ids
 
 
-def render_conversation(tokenizer: Tokenizer, messages: Iterable[Mapping[str, str]]) -> tuple[list[int], list[bool]]:
-    """Return the token ids of messages, and a mask: true for the tokens of answers, each with its `<|end|>`.
+def render_conversation(tokenizer: Tokenizer, messages: Iterable[Mapping[str, str]]) -> tuple[list[int], list[str]]:
+    """Return the token ids of messages, and the speaker of each token: the role of its message, or "" for the form.
 
-    A model that is taught conversations learns the tokens of the mask.
+    A model that is taught conversations learns the tokens of the assistant, including the `<|end|>` of each answer.
     Raises TokenizerError for another role, a missing field, or a tokenizer without the special tokens.
 
     >>> from tokenizer import train
     >>> talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ha"}]
-    >>> ids, is_answer = render_conversation(train([], vocab_size=261), talk)
-    >>> [token for token, is_learned in zip(ids, is_answer) if is_learned]
+    >>> ids, speakers = render_conversation(train([], vocab_size=261), talk)
+    >>> [token for token, speaker in zip(ids, speakers) if speaker == "assistant"]
     [77, 102, 4]
     """
     specials = tokenizer.specials
     if missing := _missing(tokenizer):
         raise TokenizerError(f"this tokenizer cannot write a chat: it has no token {missing}.")
     ids: list[int] = []
-    is_answer: list[bool] = []
+    speakers: list[str] = []
     for number, message in enumerate(messages):
         _check_texts(number, message)
-        if message["role"] not in ROLES:
-            expected = f"expected one of {', '.join(ROLES)}{did_you_mean(message['role'], ROLES)}"
-            raise TokenizerError(f"message {number} has the role {message['role']!r}: {expected}")
-        content = [*tokenizer.encode(message["content"]), specials["<|end|>"]]
-        ids += [specials[f"<|{message['role']}|>"], *content]
-        is_answer += [False, *[message["role"] == "assistant"] * len(content)]
-    return ids, is_answer
+        if (role := message["role"]) not in ROLES:
+            expected = f"expected one of {', '.join(ROLES)}{did_you_mean(role, ROLES)}"
+            raise TokenizerError(f"message {number} has the role {role!r}: {expected}")
+        content = tokenizer.encode(message["content"])
+        ids += [specials[f"<|{role}|>"], *content, specials["<|end|>"]]
+        speakers += ["", *[role] * len(content), role if role == "assistant" else ""]
+    return ids, speakers
 
 
 def _check_texts(number: int, message: Mapping[str, object], *others: str) -> None:
@@ -79,29 +79,57 @@ def _check_texts(number: int, message: Mapping[str, object], *others: str) -> No
             raise TokenizerError(f"message {number} has no text in the field {field!r}: {dict(message)!r}.")
 
 
-def mark_answers(
+def mark_speakers(
     encode: Callable[..., list[int]], messages: Sequence[Mapping[str, str]], ends: Collection[int]
-) -> tuple[list[int], list[bool]]:
+) -> tuple[list[int], list[str]]:
     """Return what `render_conversation` returns, for any form of conversations.
 
     ``encode(messages, add_generation_prompt)`` writes the form. An answer reaches from the end of its prompt to its
-    last special token, one of the ids `ends`. Raises TokenizerError if that cannot be found in the whole conversation.
+    last special token, one of the ids `ends`. The words of another message are the tokens that change with its content.
+    Raises TokenizerError if an answer cannot be found in the whole conversation.
     """
     ids = encode(messages, add_generation_prompt=False)
-    is_answer = [False] * len(ids)
+    speakers = [""] * len(ids)
     for number, message in enumerate(messages):
         if message["role"] != "assistant":
-            continue
-        prompt = encode(messages[:number], add_generation_prompt=True)
-        until = encode(messages[: number + 1], add_generation_prompt=False)
-        last = max((place for place in range(len(prompt), len(until)) if until[place] in ends), default=None)
-        if ids[: len(prompt)] != prompt or ids[: len(until)] != until or last is None:
-            raise TokenizerError(
-                "the chat template of this model changes earlier messages, ends no answer with a special token, or has "
-                "a space before an answer that joins its first word, so its answers cannot be found among the tokens"
-            )
-        is_answer[len(prompt) : last + 1] = [True] * (last + 1 - len(prompt))
-    return ids, is_answer
+            for place in _words(ids, encode, messages, number):
+                speakers[place] = message["role"]
+    for number, message in enumerate(messages):  # last: if a form repeats a question after its answer, they overlap
+        if message["role"] == "assistant":
+            for place in _answer(ids, encode, messages[: number + 1], ends):
+                speakers[place] = "assistant"
+    return ids, speakers
+
+
+def _answer(
+    ids: list[int], encode: Callable[..., list[int]], messages: Sequence[Mapping[str, str]], ends: Collection[int]
+) -> range:
+    """Return the places of the last message among the tokens of a conversation that begins with `messages`."""
+    prompt = encode(messages[:-1], add_generation_prompt=True)
+    until = encode(messages, add_generation_prompt=False)
+    last = max((place for place in range(len(prompt), len(until)) if until[place] in ends), default=None)
+    if ids[: len(prompt)] != prompt or ids[: len(until)] != until or last is None:
+        raise TokenizerError(
+            "the chat template of this model changes earlier messages, ends no answer with a special token, or has "
+            "a space before an answer that joins its first word, so its answers cannot be found among the tokens"
+        )
+    return range(len(prompt), last + 1)
+
+
+def _words(
+    ids: list[int], encode: Callable[..., list[int]], messages: Sequence[Mapping[str, str]], number: int
+) -> range:
+    """Return the places of the words of a message: the tokens of a conversation that change if it is a letter."""
+    text = messages[number]["content"].strip()  # a form may leave out spaces around it
+    letter = next(each for each in "abc" if each not in (text[:1], text[-1:]))
+    other = [*messages[:number], {**messages[number], "content": letter}, *messages[number + 1 :]]
+    changed = encode(other, add_generation_prompt=False)
+    return range(_common(ids, changed), len(ids) - _common(ids[::-1], changed[::-1]))
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    """Return the number of tokens with which both sequences begin."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _missing(tokenizer: Tokenizer) -> str:
@@ -164,11 +192,11 @@ class ChatTemplate:
             ids += [self.tokenizer.specials[part]] if i % 2 else encoded(part)
         return ids
 
-    def render(self, messages: Sequence[Mapping[str, str]]) -> tuple[list[int], list[bool]]:
-        """Return the ids of messages, and which belong to answers; errors are those of `encode` and `mark_answers`."""
+    def render(self, messages: Sequence[Mapping[str, str]]) -> tuple[list[int], list[str]]:
+        """Return the ids of messages, and the speaker of each; errors are those of `encode` and `mark_speakers`."""
         if self._renderer is None:
             return render_conversation(self.tokenizer, messages)
-        return mark_answers(self.encode, messages, self.tokenizer.specials.values())
+        return mark_speakers(self.encode, messages, self.tokenizer.specials.values())
 
     def save(self, path: str | Path) -> None:
         """Add a template of another form to a folder with its tokenizer, where `load_chat` finds it.

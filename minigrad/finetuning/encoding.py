@@ -8,7 +8,7 @@ to stop.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -28,8 +28,11 @@ class ChatForm(Protocol):
     def encode(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> list[int]:
         """Return the token ids of messages and, if wanted, of the beginning of an answer."""
 
-    def render(self, messages: Sequence[Message]) -> tuple[list[int], list[bool]]:
-        """Return the token ids of messages, and which tokens are those of answers; raises ValueError if unknown."""
+    def render(self, messages: Sequence[Message]) -> tuple[list[int], list[str]]:
+        """Return the token ids of messages, and the speaker of each token: the role of its message, or "" for the form.
+
+        The token that ends an answer belongs to the assistant. Raises ValueError for messages that the form refuses.
+        """
 
     def save(self, path: Path, /) -> None:
         """Write the form into the folder of a model, unless it is already there."""
@@ -37,8 +40,8 @@ class ChatForm(Protocol):
 
 def end_of_answers(form: ChatForm) -> int:
     """Return the id of the token that ends an answer; raises ValueError if the form cannot write a conversation."""
-    tokens, is_answer = form.render([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}])
-    return next(token for token, is_learned in zip(reversed(tokens), reversed(is_answer), strict=True) if is_learned)
+    tokens, speakers = form.render([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}])
+    return [token for token, speaker in zip(tokens, speakers, strict=True) if speaker == "assistant"][-1]
 
 
 class Answer(NamedTuple):
@@ -50,12 +53,12 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class EncodedConversation:
-    """A conversation as tokens, the places of its answers, and those of the words that ask for them."""
+    """A conversation as tokens, the places of its answers, and the places of the words of its questions."""
 
     conversation: Conversation
     tokens: list[int]
     answers: tuple[Answer, ...]
-    questions: tuple[int, ...]  # all tokens that are neither special nor part of an answer
+    questions: tuple[int, ...]  # without the tokens that the form adds
 
     def targets(self) -> Array:
         """Return for each token but the last the one after it if it belongs to an answer, else -100."""
@@ -90,9 +93,7 @@ TEMPLATES: tuple[Callable[[str], str], ...] = (
 """How to reword a question without wordings of its own: after "Tell me:", and as people type in haste."""
 
 
-def reworded(
-    lesson: EncodedConversation, form: ChatForm, ends: Collection[int], context: int
-) -> list[EncodedConversation]:
+def reworded(lesson: EncodedConversation, form: ChatForm, context: int) -> list[EncodedConversation]:
     """Return a lesson with its last question in other words, once for each wording that fits into the context."""
     messages = lesson.conversation.messages
     answer = max(number for number, message in enumerate(messages) if message["role"] == "assistant")
@@ -103,20 +104,15 @@ def reworded(
         changed = (*messages[: answer - 1], {"role": "user", "content": each}, messages[answer])
         if each.strip() and each != question:
             with contextlib.suppress(InputError):  # too long
-                again = encode_conversation(Conversation(changed, lesson.conversation.place), form, ends, context)
+                again = encode_conversation(Conversation(changed, lesson.conversation.place), form, context)
                 found.append(replace(again, answers=again.answers[-1:]))
     return found
 
 
-def encode_conversation(
-    conversation: Conversation, form: ChatForm, ends: Collection[int], context: int
-) -> EncodedConversation:
-    """Encode a conversation; `ends` are the ids of the special tokens, and one of them ends every answer.
-
-    Raises InputError if it has more tokens than the context, or if the form refuses it.
-    """
+def encode_conversation(conversation: Conversation, form: ChatForm, context: int) -> EncodedConversation:
+    """Encode a conversation; raises InputError if it has more tokens than the context, or if the form refuses it."""
     try:
-        tokens, is_answer = form.render(conversation.messages)
+        tokens, speakers = form.render(conversation.messages)
     except ValueError as error:
         raise InputError(f"{conversation.place}: {error}") from error
     if len(tokens) - 1 > context:
@@ -124,7 +120,8 @@ def encode_conversation(
             f"{conversation.place}: the conversation has {len(tokens):,} tokens, and --context is {context:,}: shorten "
             "it, or take a larger --context if the model allows one"
         )
+    is_answer = [speaker == "assistant" for speaker in speakers]
     borders = np.flatnonzero(np.diff([False, *is_answer, False])).tolist()
     answers = map(Answer, borders[::2], borders[1::2])
-    asked = (place for place, token in enumerate(tokens) if not is_answer[place] and token not in ends)
+    asked = (place for place, speaker in enumerate(speakers) if speaker == "user")
     return EncodedConversation(conversation, tokens, tuple(answers), tuple(asked))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ class Pair(NamedTuple):
         return 2 * len(self.prompt) + len(self.chosen) + len(self.rejected) - 2
 
 
-def read_preferences(path: str | Path, form: ChatForm, ends: Collection[int], context: int) -> list[Pair]:
+def read_preferences(path: str | Path, form: ChatForm, context: int) -> list[Pair]:
     """Return the pairs in a file of JSON lines.
 
     Raises InputError for a line that is not a pair, two equal answers, or an answer that exceeds the context.
@@ -62,7 +62,7 @@ def read_preferences(path: str | Path, form: ChatForm, ends: Collection[int], co
         found = []
         for answer in answers:
             messages: tuple[Message, ...] = (*asked, {"role": "assistant", "content": str(answer)})
-            lesson = encode_conversation(Conversation(messages, place).checked(), form, ends, context)
+            lesson = encode_conversation(Conversation(messages, place).checked(), form, context)
             found.append((lesson.tokens, lesson.answers[-1]))
         (chosen, (begin, end)), (rejected, (_, other_end)) = found
         pairs.append(Pair(chosen[:begin], chosen[begin:end], rejected[begin:other_end]))

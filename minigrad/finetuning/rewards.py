@@ -162,7 +162,7 @@ class RewardLearning(Lessons):
     def _lesson(self, each: Problem) -> EncodedConversation:
         messages = ({"role": "user", "content": each.question}, {"role": "assistant", "content": each.answer})
         context = self.settings.context
-        lesson = encode_conversation(Conversation(messages, f"task {self.task}"), self.form, self.ends, sys.maxsize)
+        lesson = encode_conversation(Conversation(messages, f"task {self.task}"), self.form, sys.maxsize)
         if len(lesson.tokens) - 1 > context - _MARGIN:
             raise InputError(
                 f"a question of {self.task} with its answer has {len(lesson.tokens)} tokens, and --context is "

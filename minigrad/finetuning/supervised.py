@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -93,27 +93,27 @@ class SupervisedLearning(EpochSource, Lessons):
         return teaching.examine_answers(student, before, bits_per_byte, asked, "taught questions", reworded=again)
 
 
-def read_supervised(settings: RunSettings, form: ChatForm, ends: Collection[int]) -> SupervisedLearning:
-    """Read the conversations of a run; `ends` are the ids of the special tokens that can end an answer.
+def read_supervised(settings: RunSettings, form: ChatForm) -> SupervisedLearning:
+    """Read the conversations of a run.
 
     Raises InputError, with line and reason, for the first conversation that cannot be taught, without `skip_broken`.
     """
     task, left_out, encoded = task_of(settings.data), list[str](), list[EncodedConversation]()
     for read in conversations_in(settings.data) if task is None else _problems(task):
         try:
-            encoded.append(encode_conversation(read(), form, ends, settings.context))
+            encoded.append(encode_conversation(read(), form, settings.context))
         except InputError as error:
             if not settings.skip_broken:
                 raise
             left_out.append(str(error))
     if not encoded:
         raise InputError(f"nothing in {settings.data} can be taught: {'; '.join(left_out)}")
-    again = [] if task else [other for each in encoded for other in reworded(each, form, ends, settings.context)]
+    again = [] if task else [other for each in encoded for other in reworded(each, form, settings.context)]
     return SupervisedLearning(encoded, settings, form, again, left_out)
 
 
 def _problems(task: str) -> list[Callable[[], Conversation]]:
-    """Return solved problems of a task; none is practised or examined later."""
+    """Return solved problems of a task; none is examined later, but many are practised again."""
     problems = (problem(task, 0, "course", number) for number in range(_PROBLEMS))
     pairs = (({"role": "user", "content": q}, {"role": "assistant", "content": a}) for q, a in problems)
     return [functools.partial(Conversation, pair, f"task {task}") for pair in pairs]

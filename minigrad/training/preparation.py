@@ -293,11 +293,10 @@ def _taught(
     settings: RunSettings, form: ChatForm, text: TokenizedCorpus, make_reference: Callable[[], LanguageModel]
 ) -> Lessons:
     """Return the data that teaches a trained model."""
-    ends = set(text.tokenizer.specials.values())
     if settings.objective == "sft":
-        return read_supervised(settings, form, ends)
+        return read_supervised(settings, form)
     if settings.objective == "dpo":
-        pairs = read_preferences(settings.data, form, ends, settings.context)
+        pairs = read_preferences(settings.data, form, settings.context)
         return PreferenceLearning(settings, pairs, form, make_reference)
     task = task_of(settings.data)
     if task is None:

@@ -22,6 +22,6 @@ def lesson() -> Callable[..., EncodedConversation]:
         roles = ("user", "assistant") * len(contents)
         messages = [{"role": role, "content": each} for role, each in zip(roles, contents, strict=False)]
         conversation = Conversation(tuple(messages), "book.txt, line 1")
-        return encode_conversation(conversation, ChatTemplate(TOK), set(TOK.specials.values()), context)
+        return encode_conversation(conversation, ChatTemplate(TOK), context)
 
     return lesson

@@ -12,7 +12,7 @@ from minigrad import InputError
 from minigrad.finetuning.conversations import Conversation, Message
 from minigrad.finetuning.encoding import EncodedConversation, encode_conversation, end_of_answers, reworded
 from tests.finetuning.conftest import TOK
-from tokenizer.chat import ChatTemplate, mark_answers
+from tokenizer.chat import ChatTemplate, mark_speakers
 
 END = TOK.specials["<|end|>"]
 CHATML = (  # with other tokens in the places of its own
@@ -67,18 +67,17 @@ def questions(lessons: Sequence[EncodedConversation]) -> list[list[str]]:
 
 
 def test_the_last_question_is_reworded_by_templates_or_as_the_data_says(lesson: Make) -> None:
-    ends = set(TOK.specials.values())
     found = lesson("How?", "So.", "Why is it?", "Because.")
-    again = reworded(found, ChatTemplate(TOK), ends, 64)
+    again = reworded(found, ChatTemplate(TOK), 64)
     assert questions(again) == [
         ["How?", "So.", "Tell me: Why is it?", "Because."],
         ["How?", "So.", "why is it", "Because."],
     ]
     assert [learned(each) for each in again] == [[f"Because.[{END}]"]] * 2
     given = replace(found, conversation=replace(found.conversation, reworded=("And why?",)))
-    assert questions(reworded(given, ChatTemplate(TOK), ends, 64)) == [["How?", "So.", "And why?", "Because."]]
-    assert questions(reworded(found, ChatTemplate(TOK), ends, 33)) == [["How?", "So.", "why is it", "Because."]]
-    assert not reworded(lesson("?", "b"), ChatTemplate(TOK), ends, 8)  # nothing is left of it, or it is too long
+    assert questions(reworded(given, ChatTemplate(TOK), 64)) == [["How?", "So.", "And why?", "Because."]]
+    assert questions(reworded(found, ChatTemplate(TOK), 33)) == [["How?", "So.", "why is it", "Because."]]
+    assert not reworded(lesson("?", "b"), ChatTemplate(TOK), 8)  # nothing is left of it, or it is too long
 
 
 class Rewriting:
@@ -92,8 +91,8 @@ class Rewriting:
         ids = ChatTemplate(TOK).encode(kept, add_generation_prompt=add_generation_prompt)
         return ids if self.ends else [token for token in ids if token != END]
 
-    def render(self, messages: Sequence[Message]) -> tuple[list[int], list[bool]]:
-        return mark_answers(self.encode, messages, {END})
+    def render(self, messages: Sequence[Message]) -> tuple[list[int], list[str]]:
+        return mark_speakers(self.encode, messages, {END})
 
     def save(self, path: Path) -> None:
         pytest.fail("nothing is saved while a conversation is read")
@@ -103,4 +102,4 @@ class Rewriting:
 def test_a_form_in_which_answers_cannot_be_found_is_refused(ends: bool) -> None:
     talk = Conversation(({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}), "x, line 3")
     with pytest.raises(InputError, match="x, line 3: the chat template of this model changes earlier messages"):
-        encode_conversation(talk, Rewriting(ends), {END}, 64)
+        encode_conversation(talk, Rewriting(ends), 64)

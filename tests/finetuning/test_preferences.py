@@ -18,8 +18,6 @@ from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import EVERY, build
 from tokenizer.chat import ChatTemplate
 
-ENDS = set(TOK.specials.values())
-
 
 def line(chosen: Any = "yes", rejected: Any = "no", asked: str = "b?") -> str:
     messages = [{"role": "user", "content": asked}]
@@ -29,7 +27,7 @@ def line(chosen: Any = "yes", rejected: Any = "no", asked: str = "b?") -> str:
 def read(folder: Path, *lines: str, context: int = 64) -> list[Pair]:
     path = folder / "pairs.jsonl"
     path.write_text("\n".join(lines), encoding="utf-8")
-    return read_preferences(path, ChatTemplate(TOK), ENDS, context)
+    return read_preferences(path, ChatTemplate(TOK), context)
 
 
 def test_a_pair_has_one_prompt_and_two_answers_with_their_ends(tmp_path: Path) -> None:

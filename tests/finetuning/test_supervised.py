@@ -6,14 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigrad.data.tokens.batches import Batch
-from minigrad.finetuning.encoding import EncodedConversation
+from minigrad.finetuning.conversations import Conversation
+from minigrad.finetuning.encoding import EncodedConversation, encode_conversation
 from minigrad.finetuning.supervised import SupervisedLearning
 from minigrad.training.settings import RunSettings
 from tests.finetuning.conftest import TOK
+from tests.finetuning.test_encoding import CHATML
 from tokenizer.chat import ChatTemplate
 
 CONTEXT = 16
@@ -79,6 +82,18 @@ def test_noise_changes_words_of_questions_alone_and_is_a_function_of_the_step(le
     offset = TOK.encode("a")[0] - ord("a")
     assert {int(token) - offset for token in clean.tokens[changed]} <= spoken  # neither special, nor of an answer
     assert {int(token) - offset for token in batch.tokens[changed]} <= spoken
+
+
+def test_noise_leaves_the_form_of_a_foreign_template_and_the_system_message_as_they_are() -> None:
+    pytest.importorskip("jinja2")
+    form = ChatTemplate(TOK, CHATML)
+    roles, contents = ("system", "user", "assistant"), ("Be kind.", "Why?", "So.")
+    messages = tuple({"role": role, "content": each} for role, each in zip(roles, contents, strict=True))
+    lesson = encode_conversation(Conversation(messages, "book.txt, line 1"), form, 64)
+    noisy = SupervisedLearning([lesson], settings_of(1.0), form)
+    assert TOK.decode(noisy.tokens[noisy.questions].tolist()) == "Why?"
+    changed = [noisy.batch(seed=0, step=step, batch_size=4).tokens != noisy.tokens for step in range(9)]
+    np.testing.assert_array_equal(np.any(changed, axis=0), noisy.questions)
 
 
 def test_the_fingerprint_changes_with_what_is_taught(lesson: Make) -> None:
