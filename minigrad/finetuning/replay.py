@@ -36,6 +36,7 @@ class Replay:
         self.lessons, self.text, self.context, self.share, self.teacher = lessons, text, context, share, teacher
         self.form, self.reward, self.summary = lessons.form, lessons.reward, lessons.summary
         self.measure, self.examine = lessons.measure, lessons.examine
+        self.read_by_teacher = share + (1 - share) * lessons.read_by_teacher  # a reference is the same model
         teacher.freeze().eval()
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:

@@ -63,12 +63,16 @@ class RewardLearning(Lessons):
         self.most_answer = max(end - begin for lesson in measured for begin, end in lesson.answers) + _MARGIN
         self.model: LanguageModel | None = None
         self.reference: LanguageModel | None = None
+        self.read_by_teacher = float(settings.objective == "grpo")
+
+    @property
+    def teacher(self) -> LanguageModel | None:
+        """The reference of GRPO, which reads every answer too."""
+        return self.make_reference() if self.read_by_teacher else None
 
     def begin(self, model: LanguageModel) -> None:
         """Take the model, and load its reference."""
-        self.model = model
-        if self.settings.objective == "grpo":
-            self.reference = self.make_reference()
+        self.model, self.reference = model, self.teacher
 
     def measure(self, student: Student) -> dict[str, float]:
         """Measure how many problems the model solves before the first step, and its validation bits per byte."""
@@ -145,8 +149,8 @@ class RewardLearning(Lessons):
     def fingerprint(self) -> str:
         """Return a hash of the problems that are examined, as tokens, and of the weights of the reference."""
         facts = [GROUP, self.most_answer, [lesson.tokens for lesson in self._examined()]]
-        if self.settings.objective == "grpo":
-            facts.append(teaching.hash_of_weights(self.make_reference()))
+        if (reference := self.teacher) is not None:
+            facts.append(teaching.hash_of_weights(reference))
         return hashlib.blake2b(str(tuple(facts)).encode(), digest_size=16).hexdigest()
 
     @property

@@ -44,10 +44,11 @@ class Lessons(Source, Protocol):
 
     form: ChatForm | None = None  # of the conversations, which the run folder keeps
     reward: Reward | None = None  # of the last step, if answers are rewarded
+    read_by_teacher: float = 0.0  # the share of the tokens that the teacher reads
 
     @property
     def teacher(self) -> LanguageModel | None:
-        """A frozen model that reads every batch too, if there is one."""
+        """A frozen model that reads batches too, if there is one."""
         return None
 
     def summary(self) -> str:
@@ -98,7 +99,7 @@ class Teaching(Guest):
         """Return the mean reward of the answers, if there is one."""
         if (reward := self.lessons.reward) is None:
             return Note({})
-        equal = "" if reward.differs else ": all answers to a question are equally good, so no weight changes"
+        equal = "" if reward.differs else ": for every question all answers are equally good, so no weight changes"
         return Note({"reward": reward.mean}, [f"reward: {reward.mean:.2f} on average{equal}"])
 
     def examine(self, run: Run) -> Finding:

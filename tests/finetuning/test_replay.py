@@ -140,6 +140,11 @@ def test_a_step_is_described_and_the_fingerprint_changes_with_the_share(lesson: 
     assert some.fingerprint() in prints
 
 
+def test_the_teacher_reads_the_text_and_is_the_reference_of_answers() -> None:
+    of_rewards = [beside_text(practice(objective), 0.25).read_by_teacher for objective in ("reinforce", "grpo")]
+    assert of_rewards == [0.25, 1.0]
+
+
 def test_a_step_with_text_alone_has_room_for_a_lesson_too(lesson: Make) -> None:
     batch = beside_text(course(lesson, 5), 0.75).batch(seed=0, step=0, batch_size=1)
     assert 0 < is_text(batch).sum() < len(batch.tokens)

@@ -99,6 +99,15 @@ def test_the_fingerprint_is_that_of_the_problems_and_of_the_reference() -> None:
     assert changed.fingerprint() != practice().fingerprint()
 
 
+@pytest.mark.parametrize(("objective", "share"), [("reinforce", 0.0), ("best-of-n", 0.0), ("grpo", 1.0)])
+def test_grpo_alone_has_a_reference_which_reads_every_answer(objective: str, share: float) -> None:
+    some = practice(objective)
+    assert some.read_by_teacher == share
+    assert (some.teacher is not None) == (objective == "grpo")
+    some.begin(build())
+    assert (some.reference is not None) == (objective == "grpo")
+
+
 def test_the_reference_of_grpo_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the model learns, the reference stays what it was, in memory of its own; the loss notices the difference."""
     some = practice()

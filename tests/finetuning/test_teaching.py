@@ -66,7 +66,7 @@ def test_the_student_is_examined_with_the_last_score(tmp_path: Path) -> None:
     [
         (None, {}, []),
         (Reward(0.5, differs=True), {"reward": 0.5}, ["reward: 0.50 on average"]),
-        (Reward(1.0, differs=False), {"reward": 1.0}, ["reward: 1.00 on average: all answers to a question are"]),
+        (Reward(1.0, differs=False), {"reward": 1.0}, ["reward: 1.00 on average: for every question all answers"]),
     ],
 )
 def test_the_reward_of_a_step_is_logged(reward: Reward | None, values: dict[str, float], said: list[str]) -> None:

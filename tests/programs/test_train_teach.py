@@ -19,6 +19,8 @@ from minigrad import InputError
 from minigrad.evaluate import __main__ as evaluate
 from minigrad.formats.json_files import read_json
 from minigrad.training.folder import metrics
+from minigrad.training.planning import description
+from minigrad.training.planning.plan import Plan
 from minigrad.training.settings import TrainConfig
 from tests.killed_runs import killed_at
 from tests.killed_runs import repeat as repeated
@@ -181,12 +183,22 @@ def test_a_model_practises_and_a_killed_run_continues_bit_for_bit(
         assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")
 
 
+def test_a_plan_counts_the_teacher_and_its_share_of_the_tokens(
+    monkeypatch: pytest.MonkeyPatch, finished: Path, tmp_path: Path
+) -> None:
+    plans: list[Plan] = []
+    monkeypatch.setattr(description, "describe", lambda plan, _: str(plans.append(plan)))
+    for objective, replay in (("reinforce", 0.0), ("reinforce", 0.25), ("grpo", 0.0)):
+        train(replace(practising(finished, tmp_path / "run", objective, steps=2), replay=replay, plan=True))
+    assert [(each.teacher is not None, each.read_by_teacher) for each in plans] == [(False, 0), (True, 0.25), (True, 1)]
+
+
 def test_equal_rewards_change_no_weight_and_it_is_said(
     capsys: pytest.CaptureFixture[str], finished: Path, tmp_path: Path
 ) -> None:
     """Without a gradient AdamW would still decay the weights, and move them by its averages."""
     train(practising(finished, tmp_path / "run", "grpo", steps=2))
-    assert "all answers to a question are equally good, so no weight changes" in capsys.readouterr().out
+    assert "for every question all answers are equally good, so no weight changes" in capsys.readouterr().out
     before, after = (models.load(folder).state_dict() for folder in (finished, tmp_path / "run"))
     assert {name: each.tobytes() for name, each in before.items()} == {n: each.tobytes() for n, each in after.items()}
 

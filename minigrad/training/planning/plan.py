@@ -42,7 +42,8 @@ class Plan:
     used: float = 0.0  # and its seconds so far
     lessons: Source | None = None  # batches in place of those of the text, which is then that of the pre-training
     taught: str = ""  # the lessons, in words
-    teacher: LanguageModel | None = None  # a frozen model that reads every batch too
+    teacher: LanguageModel | None = None  # a frozen model that reads batches too,
+    read_by_teacher: float = 1.0  # and its share of their tokens
     world: World = ALONE
     dial: Dial | None = None  # that chose the size
     rows: Mapping[str, str] = field(default_factory=dict)  # added to the description
@@ -108,13 +109,13 @@ class Plan:
         return costs.flops_per_token(self.model, min(self.source.attended_length(), context))
 
     def tokens_per_second(self) -> float:
-        """Estimate the speed of training; a teacher reads each token, which takes a third of a training step of it."""
+        """Estimate the speed of training; a teacher reads a token in a third of the time of its own training step."""
         settings, length = self.settings, self.source.attended_length()
         update = optimizers.update_flops_per_token(settings.optimizer, self.model, settings.tokens_per_step)
         replicas = replicas_of(settings, self.model, self.world)
         seconds = 1 / costs.tokens_per_second(self.model, length, self.rates, update, replicas)
         if self.teacher is not None:
-            seconds += 1 / (3 * costs.tokens_per_second(self.teacher, length, self.rates))
+            seconds += self.read_by_teacher / (3 * costs.tokens_per_second(self.teacher, length, self.rates))
         return 1 / seconds
 
     @functools.cached_property

@@ -81,6 +81,15 @@ def test_a_teacher_needs_its_weights_and_one_more_chunk_of_logits():
     assert both.activations - alone.activations == 4 * 8 * 64 * 4_096
 
 
+@pytest.mark.parametrize(("rank", "replay", "own"), [(None, 0.5, 1), (None, 0.0, 1), (8, 0.0, 1), (8, 0.5, 0)])
+def test_a_reference_has_weights_of_its_own_unless_replay_binds_those_under_adapters(rank, replay, own):
+    every = dict.fromkeys(("log_every", "eval_every", "save_every", "sample_every"), 1)
+    how = {"objective": "grpo", "adapter_rank": rank, "replay": replay, "optimizer": "adamw"}
+    settings = RunSettings(batch=6, context=256, lr=0.1, warmup=0, threads=1, **how, **every)
+    alone, both = (costs.memory_of_run(settings, NANO, ALONE, teacher) for teacher in (None, NANO))
+    assert both.state - alone.state == own * 4 * NANO.num_parameters()
+
+
 def test_frozen_weights_need_no_gradient_and_no_moments():
     adapting = models.skeleton("vidya-v2", "nano")
     adapt(adapting, 8)

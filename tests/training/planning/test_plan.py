@@ -233,6 +233,14 @@ def test_the_plan_of_a_continued_run_is_for_the_steps_that_are_left():
     assert "length ended after 50 steps; a larger --steps continues this run" in finished
 
 
+def test_a_teacher_takes_time_for_the_tokens_that_it_reads():
+    alone = planned(TrainConfig(steps=5))
+    whole, half, none = (replace(alone, teacher=NANO, read_by_teacher=share) for share in (1.0, 0.5, 0.0))
+    reading = [1 / each.tokens_per_second() - 1 / alone.tokens_per_second() for each in (whole, half, none)]
+    own = costs.tokens_per_second(NANO, alone.source.attended_length(), RATES)
+    assert reading == pytest.approx([1 / (3 * own), 1 / (6 * own), 0.0])
+
+
 def test_the_plan_of_lessons_counts_the_tokens_that_the_steps_read():
     """An epoch has as many steps as it needs, so a step may read less than it has room for."""
     lessons: Any = EpochSource(np.full(40, 25), 256)
