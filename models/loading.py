@@ -43,13 +43,18 @@ class InitialWeights:
     moments: dict[str, Array] = field(default_factory=dict)  # of AdamW, where the folder has a checkpoint
     updates: int = 0  # the number of updates that the moments come from
     base: str = ""  # a hash of the weights, if adapters leave them as they are
+    end_ids: tuple[int, ...] = ()  # tokens that end a text, if the folder lists several
 
     def fill(self, model: LanguageModel) -> None:
-        """Copy the weights into an initialised model; in a model that grows, new elements keep their initial values."""
+        """Copy the weights into an initialised model, which then ends a text with the same tokens.
+
+        In a model that grows, new elements keep their initial values.
+        """
         if self.grown:
             growth.widen_weights(model, self.weights, self.width)
         else:  # adapters keep their initial values
             model.load_state_dict(model.state_dict() | self.weights)
+        model.end_ids = self.end_ids
 
     def adapted(self, model: LanguageModel, rank: int, tokens: Sequence[int]) -> InitialWeights:
         """Freeze a skeleton, give it adapters of a rank and rows of new tokens, and return the weights as its base.
@@ -146,7 +151,6 @@ def grow(folder: str | Path, size: str = "2.1", seed: int = 0, **overrides: Any)
     found = initial_weights_for(model, folder)
     model.initialise(seed, np.result_type(*(array.dtype for array in found.weights.values())))
     found.fill(model)
-    model.end_ids = read_end_ids(folder)
     return model
 
 
@@ -223,21 +227,21 @@ def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeig
         if can_grow and growth.describe(merged.config, model.config):
             raise _grow_merged(folder)
         check_arrays(weights := merged.state_dict(), _shapes(model), place=folder)
-        return InitialWeights(weights, model.config.width)
+        return InitialWeights(weights, model.config.width, end_ids=merged.end_ids)
     path = Path(folder) / "config.json"
     values = read_json(path)
     require_floats(values, path)
     name, config = read_config(values, path)
-    grown = growth.describe(config, model.config) if name in GROWING else ""
+    grown, end_ids = growth.describe(config, model.config) if name in GROWING else "", read_end_ids(Path(folder))
     if not grown:
-        return InitialWeights(dict(each_fitting_weight(model, folder)), model.config.width)
+        return InitialWeights(dict(each_fitting_weight(model, folder)), model.config.width, end_ids=end_ids)
     required = growth.widened(config, model.config).norm_eps
     if required != model.config.norm_eps:
         raise InputError(f"{folder} grows ({grown}) only with norm_eps {required}, not {model.config.norm_eps}")
     # The weights in the folder must fit this model with the old widths.
     widths = {width: getattr(config, width) for width in growth.WIDTHS}
     narrow = FAMILIES[name].skeleton(override(model.config, widths))
-    initial = InitialWeights(dict(each_fitting_weight(narrow, folder)), config.width, grown)
+    initial = InitialWeights(dict(each_fitting_weight(narrow, folder)), config.width, grown, end_ids=end_ids)
     if checkpoint.latest(folder) is None:
         return initial
     saved = checkpoint.load(folder)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from minigrad.adapters import files
 from minigrad.errors import InputError
+from minigrad.formats.huggingface import read_end_ids
 from minigrad.formats.weights import check_arrays
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import Checkpoint, State
@@ -90,6 +91,7 @@ def restore(run: Run, saved: Checkpoint) -> None:
     kept = {name: array for name, array in saved.moments.items() if name not in empty}
     check_arrays(kept, shapes, dtype)
     model.load_state_dict(model.state_dict() | saved.weights)
+    model.end_ids = read_end_ids(run.folder.path) or model.end_ids  # written with the model
     load_moments(model, run.optimizer, kept, state.updates)
     for name, array in arrays.items():
         array[...] = kept[name]

@@ -12,6 +12,9 @@ import pytest
 
 import models
 from minigrad import InputError
+from minigrad.adapters import adapt
+from minigrad.adapters.files import save
+from minigrad.formats.huggingface import GENERATION
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.formats.safetensors import save_tensors
 from models.loading import InitialWeights, grown_config
@@ -162,6 +165,19 @@ def test_weights_of_a_narrower_model_grow_when_filling(tmp_path: Path) -> None:
     np.testing.assert_allclose(wide(ids).data, narrow(ids).data, rtol=0, atol=2e-5 * np.abs(narrow(ids).data).max())
     with pytest.raises(InputError, match=r"grows \(width 12 to 15\) only with norm_eps"):
         models.initial_weights_for(build("vidya-v2", width=15), tmp_path)
+
+
+def test_a_run_ends_its_texts_with_the_tokens_of_the_model_from_which_it_begins(tmp_path: Path) -> None:
+    narrow = build("vidya-v2")
+    narrow.end_ids = (4,)
+    narrow.save(tmp_path / "base")
+    adapt(narrow, 2)
+    save(narrow, tmp_path / "adapters", base=tmp_path / "base")
+    (tmp_path / "adapters" / GENERATION).unlink()  # those of the base are then valid
+    for folder, changes in (("base", {}), ("adapters", {}), ("base", {"width": 15, "norm_eps": 1e-5 * 12 / 15})):
+        model = build("vidya-v2", **changes)
+        models.initial_weights_for(model, tmp_path / folder).fill(model)
+        assert model.end_ids == models.load(tmp_path / folder).end_ids == (0, 4)
 
 
 def test_only_families_that_can_grow_get_a_grown_config() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import models
 import tokenizer
 import train as train_program
 from minigrad.formats.json_files import write_json
@@ -91,6 +92,15 @@ def test_training_can_start_from_the_weights_of_a_run(text, finished, tmp_path):
     assert (tmp_path / "new" / "tokenizer.json").read_text(encoding="utf-8") == (finished / "tokenizer.json").read_text(
         encoding="utf-8"
     )
+
+
+def test_a_run_without_lessons_keeps_the_tokens_that_end_a_text_also_when_it_is_continued(copy, tmp_path, start_from):
+    model = models.load(copy)
+    model.end_ids = (4,)
+    model.save(copy)
+    for arguments in (start_from(copy), ["--resume", str(tmp_path / "new"), "--steps", "2"]):
+        assert train_program.main(arguments) == 0
+        assert models.load(tmp_path / "new").end_ids == (0, 4)
 
 
 def test_another_tokenizer_with_as_many_tokens_is_refused(capsys, finished, tmp_path, start_from):
