@@ -242,7 +242,10 @@ def _last(name: str) -> str:
 
 
 def _theirs(name: str, model: LanguageModel) -> str:
-    return _PREFIX + model.published_prefix + name.replace(_OURS, _THEIRS).replace(_OUR_ROWS, _THEIR_ROWS)
+    prefix = (
+        "" if name.startswith("lm_head.") else model.published_prefix
+    )  # in transformers, the head is beside that part
+    return _PREFIX + prefix + name.replace(_OURS, _THEIRS).replace(_OUR_ROWS, _THEIR_ROWS)
 
 
 def _ours(name: str, model: LanguageModel) -> str:

@@ -117,6 +117,14 @@ def test_rows_of_tokens_are_loaded_in_each_of_their_forms(tmp_path: Path) -> Non
     assert np.abs(near - wanted).max() < 0.1 * np.abs(wanted).max()
 
 
+def test_the_rows_of_a_head_of_its_own_are_beside_the_prefix_of_gpt2(tmp_path: Path) -> None:
+    wanted, folder = logits(taught("gpt2", tmp_path, tied_head=False)), tmp_path / "adapter"
+    rows = {name for name in read_tensors(folder / WEIGHTS) if "token_adapter" in name}
+    start, end = "base_model.model.", ".token_adapter.trainable_tokens_delta"
+    assert rows == {f"{start}transformer.wte{end}", f"{start}lm_head{end}"}
+    np.testing.assert_allclose(logits(models.load(folder)), wanted, atol=1e-5 * np.abs(wanted).max())
+
+
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     taught("vidya-v2", tmp_path)
     folder = tmp_path / "adapter"

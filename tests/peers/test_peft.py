@@ -17,7 +17,8 @@ peft = pytest.importorskip("peft")
 
 
 @pytest.mark.parametrize(
-    ("family", "changes"), [("gpt2", {}), ("vidya-v2", {"key_shift": False, "value_residual": False})]
+    ("family", "changes"),
+    [("gpt2", {}), ("gpt2", {"tied_head": False}), ("vidya-v2", {"key_shift": False, "value_residual": False})],
 )
 def test_peft_computes_the_same(family: str, changes: dict[str, bool], tmp_path: Path) -> None:
     wanted = logits(taught(family, tmp_path, **changes))
