@@ -46,6 +46,8 @@ def read_network(folder: Path) -> Network:
     values = read_json(path)
     require_floats(values, path)
     kind = values.get("model_type")
+    if "num_local_experts" in values:
+        raise InputError(f"{path} describes experts (num_local_experts), which are not written for llama.cpp here")
     if kind == "vidya-v2" and (values.get("key_shift", True) or values.get("value_residual")):
         raise InputError(
             f"{path} is of model_type 'vidya-v2', which llama.cpp cannot run, because keys are shifted or values added "
