@@ -99,8 +99,8 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
     """Freeze a model, and give its layers adapters of a rank, or only the layers whose names are in `only`.
 
     All linear layers get one but the head, which is often the embedding too: adapters of all layers learn more than
-    those of some at equal memory. The router of a mixture of experts, whose matrix has a row for each of a few experts,
-    gets none if it has a smaller rank: it would bound that of all others.
+    those of some at equal memory. The router of a mixture of experts has a row for each of a few experts. If these are
+    fewer than the rank, it gets no adapter; otherwise its few rows would limit the rank of all adapters.
     In a skeleton they have only shapes; otherwise A is drawn and B is 0.
     Raises InputError for a model that has adapters or no such layer, and for a rank that a matrix does not have.
 

@@ -72,8 +72,8 @@ def copies_pay(model: LanguageModel, world: World = ALONE) -> bool:
 def has_copies(settings: RunSettings, model: LanguageModel, world: World) -> bool:
     """Whether the replicas of a run are in copies of the process.
 
-    They stay in threads for a profile, which is that of one process, and for a teacher, whose outputs are too large
-    to send.
+    They stay in threads for a profile, which is that of one process, and for every objective: most have a teacher,
+    whose outputs are too large to send.
     """
     return not settings.profile and settings.objective is None and copies_pay(model, world)
 

@@ -1,4 +1,4 @@
-"""Write a run as a GGUF file: ``python -m minigrad.formats.gguf runs/vidya-v2-nano --type q8_0``."""
+"""Write a run as a GGUF file: ``python -m minigrad.formats.gguf runs/gpt2-nano --type q8_0``."""
 
 from __future__ import annotations
 
