@@ -242,9 +242,8 @@ def _last(name: str) -> str:
 
 
 def _theirs(name: str, model: LanguageModel) -> str:
-    prefix = (
-        "" if name.startswith("lm_head.") else model.published_prefix
-    )  # in transformers, the head is beside that part
+    # In transformers, a head of its own stands beside the part that the prefix names.
+    prefix = "" if name.startswith("lm_head.") else model.published_prefix
     return _PREFIX + prefix + name.replace(_OURS, _THEIRS).replace(_OUR_ROWS, _THEIR_ROWS)
 
 
