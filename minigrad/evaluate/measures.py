@@ -26,7 +26,7 @@ from minigrad.typing import Array
 
 @dataclass(frozen=True, eq=False)
 class TokenLosses:
-    """The loss of every token of a text but the first, in the order of the text. Shapes: all (tokens,)."""
+    """The loss of every token of a text that is predicted, in the order of the text. Shapes: all (tokens,)."""
 
     nats: Array
     num_bytes: Array
@@ -80,7 +80,7 @@ def perplexity(nats: float, count: int) -> float:
 def token_losses(
     model: LanguageModel, spans: Spans, byte_lengths: Array, *, context: int, overlap: float
 ) -> TokenLosses:
-    """Evaluate `model` on the spans of a text, dropout off; the first token of the row begins every document.
+    """Evaluate `model` on the spans of a text, dropout off; the last token of the row ends every document.
 
     `byte_lengths` (V,) is the number of bytes of each token.
     """
@@ -92,8 +92,11 @@ def token_losses(
         columns.append((nats[counted], read[counted], completes_a_pair(batch)[counted]))
     losses, read, repeated = (np.concatenate(each) for each in zip(*columns, strict=True))
     row = np.asarray(spans.row).astype(np.int64)
-    document = np.cumsum(row[:-1] == row[0]) - 1  # the end of a document belongs to it
-    return TokenLosses(losses.astype(np.float64), byte_lengths[row[1:]], read, repeated, document)
+    offsets = np.cumsum(spans.lengths) - spans.lengths
+    places = np.repeat(spans.starts - offsets, spans.lengths) + np.arange(len(losses))  # of the token before each
+    ends = np.cumsum(row == row[-1])
+    document = (ends - ends[0])[places]  # the end of a document belongs to it
+    return TokenLosses(losses.astype(np.float64), byte_lengths[row[places + 1]], read, repeated, document)
 
 
 def whole(losses: TokenLosses) -> LossSum:

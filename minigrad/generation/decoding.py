@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.adaptive.context import AdaptiveContext, AdaptiveView
+from minigrad.data.tokens.token_files import beginning
 from minigrad.errors import InputError
 from minigrad.generation.context import Context
 from minigrad.generation.continuation import Continuation, DrawingRules, Token
@@ -126,11 +127,8 @@ def stream(
 
 
 def document(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Return the token ids of the beginning of a document.
-
-    The tokenizer's own beginning of a document comes first, or else the token between two documents.
-    """
-    return [*(tokenizer.borders[0] or [tokenizer.end_of_text_id]), *tokenizer.encode(text)]
+    """Return the token ids of a document that begins with `text`."""
+    return [*beginning(tokenizer), *tokenizer.encode(text)]
 
 
 def drawing_rules(

@@ -13,6 +13,7 @@ from minigrad.autograd.anomaly import AnomalyError, detect_anomaly
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.data.tokens.source import Spans
+from minigrad.data.tokens.token_files import beginning
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.evaluate import losses
 from minigrad.evaluate.losses import Score, evaluation_batches
@@ -109,10 +110,12 @@ def continuation(model: LanguageModel, text: TokenizedCorpus, *, seed: int, step
     tok, prompt = text.tokenizer, prompt_of(text)
     settings = Sampling(tokens=min(_SAMPLE_TOKENS, model.config.context_length), seed=seed)
     written = stream(model, prompt, settings, tokenizer=tok, first_sample=step)
-    return tok.decode([*prompt[1:], *(token for token in written if token.ended != "end")])
+    shown = prompt[len(beginning(tok)) :]
+    return tok.decode([*shown, *(token for token in written if token.ended != "end")])
 
 
 def prompt_of(text: TokenizedCorpus) -> list[int]:
-    """Return the beginning of the first validation document: no more than 8 tokens, and not beyond its end."""
-    end, first = text.tokenizer.end_of_text_id, [int(token) for token in text.validation.tokens[1:9]]
-    return [end, *itertools.takewhile(lambda token: token != end, first)]
+    """Return the beginning of the first validation document: no more than 8 of its tokens, and not beyond its end."""
+    end, begin = text.tokenizer.end_of_text_id, beginning(text.tokenizer)
+    first = text.validation.tokens[len(begin) : len(begin) + 8].tolist()
+    return [*begin, *itertools.takewhile(lambda token: token != end, first)]

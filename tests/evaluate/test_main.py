@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
 import shutil
 
+import numpy as np
 import pytest
 
 import models
@@ -17,6 +19,7 @@ from minigrad.data.tokens.token_files import prepare
 from minigrad.data.tokens.tokenized import token_byte_lengths
 from minigrad.evaluate.__main__ import main
 from minigrad.evaluate.losses import evaluate, evaluation_batches, predictions
+from minigrad.generation.decoding import document
 from minigrad.kernels.gemm import backend
 from tests.models import tiny
 from tests.small_runs import quick_runs, record, run, write_text
@@ -101,6 +104,22 @@ def test_a_model_that_was_not_trained_here_needs_a_text_and_may_learn_its_positi
     assert found["bytes"] == text.stat().st_size
     assert "names no text: it was not written by train.py. Give --data" in evaluated(tmp_path, code=2)
     assert "learns its positions" in evaluated(tmp_path, "--data", text, "--lengths", 8, code=2)
+
+
+def test_documents_begin_as_texts_that_the_model_writes(evaluated, tmp_path):
+    plain = tokenizer.train(["to be or not to be"] * 3, vocab_size=270)
+    tok = tokenizer.Tokenizer(dataclasses.replace(plain.vocabulary, before=("<|system|>",)))
+    model, texts = tiny.build("gpt2", vocab_size=272), ["to be", "or not"]
+    model.save(tmp_path)
+    tok.save(tmp_path)
+    path = tmp_path / "texts.jsonl"
+    path.write_text("\n".join(json.dumps({"text": text}) for text in texts), encoding="utf-8")
+    found = evaluated(tmp_path, "--data", path, "--context", 8, "--json")
+    for text, part in zip(texts, found["by_document"], strict=True):
+        ids = [*document(tok, text), tok.end_of_text_id]
+        loss = model.loss(np.array([ids[:-1]]), np.array([ids[1:]])).item()
+        assert (part["tokens"], part["bytes"], part["loss"]) == (len(ids) - 1, len(text), pytest.approx(loss, rel=1e-5))
+    assert found["bytes"] == len("".join(texts))
 
 
 def test_mistakes_are_explained(finished, evaluated, text, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.documents import Documents
+from minigrad.data.tokens.source import Windows
 from minigrad.evaluate import measures
 from minigrad.evaluate.measures import LossSum, Words, perplexity, token_losses
 from minigrad.nn.language_model import LanguageModel
@@ -40,6 +41,18 @@ def test_each_token_has_its_loss_its_bytes_and_its_document(losses):
     assert losses.num_bytes.tolist() == BYTES[ROW[1:]].tolist()
     assert losses.document.tolist() == [0] * 6 + [1] * 3
     assert losses.repeated.tolist() == [False, False, False, True, True, False, False, False, False]
+
+
+def test_a_beginning_of_its_own_is_given_and_costs_nothing():
+    begin, end = 2, 0
+    row = np.array([begin, 1, 1, end, begin, 3, end])
+    found = token_losses(Counting(), Documents(row, 9).spans(), BYTES, context=9, overlap=0.5)
+    assert found.nats.tolist() == pytest.approx([1.01, 1.02, 0.03, 3.01, 0.02])
+    assert found.num_bytes.tolist() == [1, 1, 0, 4, 0]
+    assert found.document.tolist() == [0, 0, 0, 1, 1]
+    found = token_losses(Counting(), Windows(row, 9 - 3).spans(), BYTES, context=9, overlap=0.5)  # as one text
+    assert found.num_bytes.tolist() == BYTES[row[1:]].tolist()
+    assert found.document.tolist() == [0, 0, 0, 1, 1, 1]
 
 
 def test_parts_add_up_to_the_whole(losses):

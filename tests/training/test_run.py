@@ -13,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import models
+import tokenizer
 from minigrad import nn
 from minigrad.adaptive.context import AdaptiveContext
 from minigrad.adaptive.signals import Signals
 from minigrad.data.tokens import token_files
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json
+from minigrad.generation.decoding import document
 from minigrad.optim import decay_start, warmup_stable_decay
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import Sample, Totals
@@ -124,6 +126,16 @@ def test_a_sample_does_not_reach_into_the_next_document(make, tmp_path):
     run.text = replace(run.text, validation=validation)
     assert run.text.tokenizer.decode(prompt_of(run.text)[1:]) == "so"
     assert prompt_of(run.text)[0] == run.text.tokenizer.end_of_text_id
+
+
+def test_a_sample_begins_as_generate_would_begin_it(make, tmp_path):
+    run = make()
+    vocabulary = replace(run.text.tokenizer.vocabulary, before=("<|system|>",))
+    tok = tokenizer.Tokenizer(vocabulary)
+    validation = token_files.prepare(["to be or not"], tok, folder=tmp_path)
+    run.text = replace(run.text, tokenizer=tok, validation=validation)
+    assert prompt_of(run.text) == document(tok, "to be or not")[:9]
+    assert write_sample(run).startswith("to be")
 
 
 def test_a_saved_run_continues_from_where_it_was(make):

@@ -20,28 +20,29 @@ from minigrad.random import generator
 from minigrad.system.units import format_estimate, plural
 
 _Integers = npt.NDArray[np.int64]
-_PART = 1 << 24  # tokens that are searched for the starts of documents at a time
+_PART = 1 << 24  # tokens that are searched for the ends of documents at a time
 
 
 class Documents(Reader):
-    """A text as documents; each begins with the token that the row of tokens begins with, the start of a document.
+    """A text as documents; each ends with the token that the row of tokens ends with, which is its last target.
 
-    The token that begins a document is also the last target of the document before it: it marks the end of that one.
+    If the row begins with the same token, this token also begins the next document. Otherwise documents have a token of
+    their own to begin with. It is given and never predicted, as nothing is predicted from the end of a document.
     Raises InputError if there is no token to predict.
     """
 
     def __init__(self, tokens: TokenFile | Tokens, context: int) -> None:
         self.row, self.context = row_of(tokens), context
-        self.num_rows = len(self.row) - 1  # tokens that have a target
-        if self.num_rows < 1 or context < 1:
+        if len(self.row) < 2 or context < 1:
             raise InputError(
                 f"the text has {plural(len(self.row), 'token')} and the context is {context:,}: "
                 "there must be 2 tokens and a context of at least 1."
             )
-        parts = range(0, self.num_rows, _PART)  # a row on disk may be larger than the memory
-        found = [np.flatnonzero(self.row[at : min(at + _PART, self.num_rows)] == self.row[0]) + at for at in parts]
-        self.starts = np.concatenate(found)
-        self.lengths = np.diff(np.append(self.starts, self.num_rows))
+        parts = range(1, len(self.row), _PART)  # a row on disk may be larger than the memory
+        ends = np.concatenate([np.flatnonzero(self.row[at : at + _PART] == self.row[-1]) + at for at in parts])
+        self.starts = np.append(0, ends[:-1] + (self.row[0] != self.row[-1]))
+        self.lengths = ends - self.starts
+        self.num_rows = int(self.lengths.sum())  # tokens that have a target
         self._pieces_of = -(-self.lengths // context)  # the number of pieces of each document, as few as possible
         self._epoch = lru_cache(maxsize=2)(self._pieces)  # a batch may reach from one epoch into the next
 

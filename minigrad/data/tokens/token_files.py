@@ -81,12 +81,19 @@ class TokenMixture:
         return length_as_one(self.shares, [len(file) for file in self.files])
 
 
+def beginning(tokenizer: Tokenizer) -> list[int]:
+    """Return the tokens that begin every document: the tokenizer's own, or else the token between two documents."""
+    return tokenizer.borders[0] or [tokenizer.end_of_text_id]
+
+
 def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | None = None) -> TokenFile:
     """Encode documents as `<eot> document <eot> document ... <eot>` and return them as a memory-mapped file.
 
-    The file is kept in `folder`, by default `tokens` in the cache folder, under a hash of the documents and of the
-    tokenizer's fingerprint, and is used again; the cache keeps the most recently used files. A token takes 2 bytes for
-    a vocabulary of up to 65,536, otherwise 4.
+    If the tokenizer begins documents with a token of its own, such as Llama's `<s>`, the row is `<s> document <eot> <s>
+    document <eot> ... <eot>`: documents begin as the texts that a model writes.
+    The file is kept in `folder`, by default `tokens` in the cache folder, under a hash of the documents, of what begins
+    them and of the tokenizer's fingerprint, and is used again; the cache keeps the most recently used files. A token
+    takes 2 bytes for a vocabulary of up to 65,536, otherwise 4.
     Where the disk does not allow a file, the tokens of up to 256 MiB of text stay in memory; for more, RunError is
     raised. Nothing that was half written is left.
     """
@@ -97,7 +104,8 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | No
         for _ in seen:
             pass
     num_bytes = seen.num_bytes
-    digest = hashlib.blake2b(tokenizer.fingerprint().encode() + seen.digest, digest_size=16)
+    _, each = _beginnings(tokenizer)
+    digest = hashlib.blake2b(tokenizer.fingerprint().encode() + seen.digest + each.tobytes(), digest_size=16)
     path = (folder or cache_folder() / "tokens") / f"{digest.hexdigest()}.npy"
 
     tokens = _open(path, tokenizer)
@@ -159,14 +167,25 @@ def _dtype(tokenizer: Tokenizer) -> np.dtype[Any]:
     return np.dtype(np.uint16 if tokenizer.vocab_size <= 65_536 else np.uint32)
 
 
+def _beginnings(tokenizer: Tokenizer) -> tuple[Tokens, Tokens]:
+    """Return the tokens before the first document, and those before each document.
+
+    A beginning that starts with the end of text shares it with the document before.
+    """
+    begin = np.array(beginning(tokenizer), _dtype(tokenizer))
+    shared = int(begin[0] == tokenizer.end_of_text_id)
+    return begin[:shared], begin[shared:]
+
+
 def _encoded(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[tuple[Tokens, int]]:
     """Yield the tokens of some documents at a time, and the bytes of their text."""
-    end_of_text = np.array([tokenizer.end_of_text_id], _dtype(tokenizer))
-    yield end_of_text, 0
+    first, each = _beginnings(tokenizer)
+    end_of_text = np.array([tokenizer.end_of_text_id], first.dtype)
+    yield first, 0
     for chunk in portions(documents, CHUNK):
-        parts = [np.asarray(ids).astype(end_of_text.dtype) for ids in tokenizer.encode_batch(chunk)]
-        ended = [part for ids in parts for part in (ids, end_of_text)]
-        yield np.concatenate(ended), sum(len(text.encode()) for text in chunk)
+        parts = [np.asarray(ids).astype(first.dtype) for ids in tokenizer.encode_batch(chunk)]
+        whole = [part for ids in parts for part in (each, ids, end_of_text)]
+        yield np.concatenate(whole), sum(len(text.encode()) for text in chunk)
 
 
 def _open(path: Path, tokenizer: Tokenizer) -> Tokens | None:

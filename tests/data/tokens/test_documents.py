@@ -47,6 +47,21 @@ def test_every_token_is_read_once_in_an_epoch(lengths, seed, context, batch_size
         assert pairs.count(pair) * whole <= read.count(pair) <= pairs.count(pair) * begun
 
 
+@given(lengths, seeds, st.integers(1, 20))
+def test_a_beginning_of_its_own_is_never_predicted_and_nothing_is_predicted_from_an_end(lengths, seed, context):
+    end, begin = 0, 1
+    whole = [[begin, *range(first, first + length), end] for first, length in enumerate(lengths, start=10)]
+    row = np.concatenate(whole)
+    documents = Documents(row, context)
+    assert documents.starts.tolist() == np.flatnonzero(row == begin).tolist()
+    assert documents.num_rows == documents.lengths.sum() == sum(len(each) - 1 for each in whole)
+    batch = documents.batch(seed=seed, step=0, batch_size=-(-documents.num_rows // context))
+    assert end not in batch.tokens
+    assert begin not in batch.targets
+    assert (batch.tokens == begin).sum() >= len(lengths)
+    assert (batch.targets == end).sum() >= len(lengths)
+
+
 @given(lengths, seeds, st.integers(1, 20), st.integers(0, 9), st.integers(1, 5))
 def test_a_sequence_lies_within_one_document(lengths, seed, context, step, batch_size):
     row = row_of(lengths)

@@ -21,8 +21,8 @@ class Bytes:
 
     end_of_text_id = END
 
-    def __init__(self, vocab_size=257):
-        self.vocab_size = vocab_size
+    def __init__(self, vocab_size=257, before=()):
+        self.vocab_size, self.borders = vocab_size, (list(before), [])
         self.calls = 0
 
     def encode_batch(self, texts):
@@ -33,8 +33,8 @@ class Bytes:
         return f"bytes of {self.vocab_size}"
 
 
-def stream_of(documents):
-    return [END] + [token for text in documents for token in (*text.encode(), END)]
+def stream_of(documents, first=(END,), each=()):
+    return [*first, *(token for text in documents for token in (*each, *text.encode(), END))]
 
 
 @pytest.mark.parametrize(("vocab_size", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])
@@ -49,6 +49,19 @@ def test_documents_are_encoded_between_end_of_text_tokens(tmp_path, vocab_size, 
     assert tokens.path.parent == tmp_path
     with pytest.raises(ValueError, match="read-only"):
         tokens.tokens[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("before", "first", "each"), [((END,), [END], []), ((257,), [], [257]), ((END, 257), [END], [257])]
+)
+def test_a_document_begins_as_its_tokenizer_says(tmp_path, before, first, each):
+    documents, tok = ["one", "", "two"], Bytes(258, before)
+    tokens = token_files.prepare(documents, tok, folder=tmp_path)
+    assert tokens.tokens.tolist() == stream_of(documents, first, each)
+    assert tokens.tokens[: len(before)].tolist() == token_files.beginning(tok)
+    assert tokens.num_bytes == 6
+    plain = token_files.prepare(documents, Bytes(258), folder=tmp_path)  # of the same fingerprint
+    assert (plain.path == tokens.path) == (plain.tokens.tolist() == tokens.tokens.tolist())
 
 
 DAMAGE = {

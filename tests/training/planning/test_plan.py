@@ -50,7 +50,9 @@ def chosen(settings: TrainConfig) -> RunSettings:
 
 
 def text(train: int = 1_000, validation: int = 1_000, used: int = 4_096) -> TokenizedCorpus:
-    files = [TokenFile((np.arange(count) > 0).astype(np.uint16), 3 * count, None) for count in (train, validation)]
+    places = [np.arange(count) for count in (train, validation)]
+    rows = [np.minimum(place, place[::-1]) > 0 for place in places]  # each is one document, between zeros
+    files = [TokenFile(row.astype(np.uint16), 3 * len(row), None) for row in rows]
     return TokenizedCorpus(Corpus("a text", "a text", ("one", "two"), ("three",)), Ids(used), *files, np.ones(4_096))
 
 
@@ -143,7 +145,8 @@ def test_the_brief_plan_has_five_lines_and_more_only_for_what_is_unusual(monkeyp
 
 
 def test_the_plan_says_how_many_documents_pieces_and_tokens_a_step_holds():
-    words = replace(text(), train=TokenFile(np.tile(np.arange(40), 25).astype(np.uint16), 3_000, None))
+    row = np.append(np.tile(np.arange(40), 25), 0)
+    words = replace(text(), train=TokenFile(row.astype(np.uint16), 3_000, None))
     settings = TrainConfig(steps=5, batch=4, context=16)
 
     def said(**changes: Any) -> str:
