@@ -40,7 +40,7 @@ Section = list[str]  # paragraphs, first the heading; a document is a list of se
 
 @dataclass(frozen=True)
 class PythonDocs:
-    """The default text: all documents, without the comments of held-out modules, and the documents held out."""
+    """The default text: all documents (no comments of held-out modules), and which of them are held out."""
 
     description: str
     documents: tuple[str, ...]

@@ -40,13 +40,14 @@ _MEMORY_PER_BYTE = 4  # of text: the bytes, the decoded text, its documents and 
 class TextFiles:
     """The documents of a file, or of all text files in a folder and the folders below it, sorted by their paths.
 
-    Hidden files and folders, empty files and other kinds of files are left out. `whole`: see `documents_in`.
+    Hidden files and folders, empty files and other kinds of files are left out. Links to files are read, and links to
+    folders are not followed. `whole`: see `documents_in`.
     To iterate is to read the files; it raises InputError if one cannot be read, or as `documents_in` does.
     """
 
     path: Path
     whole: bool = False
-    progress: Callable[[str], None] | None = field(default=None, compare=False)  # told of every half gigabyte
+    progress: Callable[[str], None] | None = field(default=None, compare=False)  # told how much was read
 
     def __iter__(self) -> Iterator[str]:
         """Yield the documents."""
@@ -59,32 +60,38 @@ class TextFiles:
                         size += len(document)
                         if self.progress is not None and size - told >= _TOLD:
                             told = size
-                            self.progress(f"{format_bytes(size)} of {self.path} read")
+                            self.progress(f"{size:,} characters of {self.path} read")
             except OSError as error:
                 raise InputError(f"cannot read {path}: {reason(error)}.") from error
 
     def left_out(self) -> str:
-        """Name, in one sentence, the files of a folder without the name of a text; "" if all have one.
+        """Return a sentence that names the files and linked folders that are not read; "" if there are none.
 
-        Hidden files, and the files of Python in __pycache__, are not mentioned.
+        A file is not read because of its name. Hidden files, and those of Python in __pycache__, are not mentioned.
         """
-        folder = self.path
-        names = [str(each.relative_to(folder)) for each in self._visible() if not _is_text(each)]
-        names = [name for name in names if "__pycache__" not in Path(name).parts]
-        if not names or not folder.is_dir():
+        if not self.path.is_dir():
             return ""
+        places = [path for path in self._visible() if "__pycache__" not in path.relative_to(self.path).parts]
+        files = [path for path in places if path.is_file() and not _is_text(path)]
+        links = [path for path in places if path.is_dir() and path.is_symlink()]
+        counts = [plural(len(each), noun) for each, noun in ((files, "file"), (links, "linked folder")) if each]
+        if not counts:
+            return ""
+        names = [str(path.relative_to(self.path)) for path in (*files, *links)]
         shown, more = names[:_NAMED], len(names) - _NAMED
         listed = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
         are = "is" if len(names) == 1 else "are"
-        return f"{plural(len(names), 'file')} of {folder} {are} not read: {listed}"
+        return f"{' and '.join(counts)} of {self.path} {are} not read: {listed}"
 
     def _files(self) -> Iterable[Path]:
-        return filter(_is_text, self._visible()) if self.path.is_dir() else [self.path]
+        if not self.path.is_dir():
+            return [self.path]
+        return (path for path in self._visible() if path.is_file() and _is_text(path))
 
     def _visible(self) -> list[Path]:
-        """Return the files of the folder and of the folders below it, but for hidden ones."""
-        places = ((path.relative_to(self.path).parts, path) for path in self.path.rglob("*"))
-        return [path for parts, path in sorted(places) if path.is_file() and not any(p.startswith(".") for p in parts)]
+        """Return what is in the folder and in the folders below it, without anything hidden."""
+        places = ((path.relative_to(self.path).parts, path) for path in self.path.rglob("*"))  # follows no links
+        return [path for parts, path in sorted(places) if not any(part.startswith(".") for part in parts)]
 
 
 def _is_text(path: Path) -> bool:
@@ -198,7 +205,7 @@ def _unless_blank(pieces: Iterable[str], name: str) -> Iterator[str]:
             yield from rest
             return
         if size > _KEPT:
-            raise InputError(f"{name} begins with more than {format_bytes(_KEPT)} of white space, so it is not text")
+            raise InputError(f"{name} begins with more than {_KEPT:,} characters of white space, so it is not text")
 
 
 def _json_lines(pieces: Iterable[str], name: str) -> Iterator[str]:
@@ -217,7 +224,9 @@ def _json_lines(pieces: Iterable[str], name: str) -> Iterator[str]:
             document.encode("utf-8")
         except UnicodeEncodeError as error:  # JSON can spell half of a surrogate pair, which is not a character
             raise InputError(f"{name}, line {number:,} holds a lone surrogate: {error}.") from error
-        yield document
+        if "\0" in document:  # see `_decoded`
+            raise InputError(f"{name}, line {number:,} is not text: it holds NUL.")
+        yield document.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _lines(pieces: Iterable[str], name: str) -> Iterator[str]:

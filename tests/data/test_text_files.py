@@ -26,10 +26,10 @@ def test_a_text_file_is_a_document(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
 def test_json_lines_are_documents(tmp_path, name):
-    texts = ["one\nline", "two\u2028lines", "  ", "drei ü"]
+    texts = ["one\r\nline", "two\u2028lines\r", "  ", "drei ü"]
     data = "\n\n".join(json.dumps({"id": 1, "text": text}, ensure_ascii=False) for text in texts).encode()
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    assert corpus.load(str(tmp_path / name)).documents == ("one\nline", "two\u2028lines", "drei ü")
+    assert corpus.load(str(tmp_path / name)).documents == ("one\nline", "two\u2028lines\n", "drei ü")
 
 
 def test_a_folder_is_read_in_order_and_in_depth(tmp_path):
@@ -67,6 +67,24 @@ def test_the_files_of_a_folder_that_are_not_read_are_named(tmp_path):
     assert not told
 
 
+def test_links_to_folders_are_not_followed_and_are_named(tmp_path):
+    (tmp_path / "texts" / "a").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("texts/a/a.txt", "texts/b.pdf", "elsewhere/c.txt"):
+        (tmp_path / name).write_text(name, encoding="utf-8")
+    try:
+        (tmp_path / "texts" / "a" / "more.txt").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+        (tmp_path / "texts" / "c.txt").symlink_to(tmp_path / "elsewhere" / "c.txt")
+    except OSError:
+        pytest.skip("no links here")
+    told = list[str]()
+    assert corpus.load(str(tmp_path / "texts"), progress=told.append).documents == ("texts/a/a.txt", "elsewhere/c.txt")
+    link = Path("a/more.txt")
+    assert told == [f"1 file and 1 linked folder of {tmp_path / 'texts'} are not read: b.pdf, {link}"]
+    (tmp_path / "texts" / "b.pdf").unlink()
+    assert text_files.TextFiles(tmp_path / "texts").left_out().startswith("1 linked folder of ")
+
+
 BAD_FILES = {
     "empty.txt": (b"", "holds no text"),
     "blank.txt": (b" \n\n", "holds no text"),
@@ -84,6 +102,7 @@ BAD_FILES = {
     "number.jsonl": (b'{"text": 5}', r"line 1 has no text .it is 5."),
     "deep.jsonl": (b'{"text": "a"}\n' + b'{"text":' * 100_000, "line 2 is not JSON: it is nested deeper"),
     "half.jsonl": (b'{"text": "\\ud800"}', "line 1 holds a lone surrogate"),
+    "nul.jsonl": (b'{"text": "a"}\n{"text": "a\\u0000b"}', "line 2 is not text: it holds NUL"),
 }
 
 
@@ -153,7 +172,7 @@ def test_whoever_waits_for_a_long_text_is_told_how_much_was_read(tmp_path, monke
     (tmp_path / "a.jsonl").write_text('{"text": "0123456789"}\n' * 7, encoding="utf-8")
     told = []
     corpus.load(str(tmp_path), progress=told.append)
-    assert told == [f"30 bytes of {tmp_path} read", f"60 bytes of {tmp_path} read"]
+    assert told == [f"30 characters of {tmp_path} read", f"60 characters of {tmp_path} read"]
 
 
 def test_nul_is_found_at_its_place_in_a_later_portion(tmp_path, monkeypatch):
@@ -226,7 +245,7 @@ def test_white_space_without_end_is_no_text_and_takes_no_memory(tmp_path, monkey
     monkeypatch.setattr(text_files, "_PORTION", 100)
     blank = b" \n" * 5_000
     (tmp_path / name).write_bytes(gzip.compress(blank) if name.endswith("gz") else blank)
-    with pytest.raises(InputError, match=rf"{name} begins with more than 1\.0 kB of white space, so it is not text"):
+    with pytest.raises(InputError, match=rf"{name} begins with more than 1,000 characters of white space, so it is"):
         corpus.load(str(tmp_path / name))
     (tmp_path / name).write_bytes(b" " * 900 + b"to be" if name == "a.txt" else gzip.compress(b" " * 900 + b"to be"))
     assert corpus.load(str(tmp_path / name)).documents == (" " * 900 + "to be",)
