@@ -24,12 +24,14 @@ FILES = ("vocab.json", "merges.txt")
 
 def check(vocabulary: Vocabulary) -> None:
     """Raise TokenizerError if the tokenizer needs more than the two files can store."""
+    made = {left + right for left, right in vocabulary.merges}
     unsupported = {
         f"split={vocabulary.split!r}": vocabulary.split != "gpt2",
         "added tokens": vocabulary.added,
         "NFC": vocabulary.nfc,
         "byte fallback": vocabulary.byte_ids,
         "whole words before merges": vocabulary.whole_words,
+        "tokens that no merge makes": len(vocabulary.ids) > 256 + len(made),
         "tokens around every document": vocabulary.before or vocabulary.after,
     }
     if found := [name for name, present in unsupported.items() if present]:

@@ -42,11 +42,14 @@ NO_RANK = 2**62  # greater than every rank
 def check(vocabulary: Vocabulary) -> None:
     """Raise TokenizerError if tiktoken would encode some text differently."""
     ranks = vocabulary.ids
-    if vocabulary.nfc or vocabulary.added or vocabulary.byte_ids:
-        raise TokenizerError(
-            "a rank file cannot store NFC or added tokens that are not special, nor byte fallback: save as "
-            "tokenizer.json."
-        )
+    unsupported = {
+        "NFC": vocabulary.nfc,
+        "added tokens that are not special": vocabulary.added,
+        "byte fallback": vocabulary.byte_ids,
+        "tokens around every document": vocabulary.before or vocabulary.after,
+    }
+    if found := [name for name, present in unsupported.items() if present]:
+        raise TokenizerError(f"a rank file cannot store {', '.join(found)}: save as tokenizer.json.")
     merges_make_all = len(vocabulary.merges) == len(ranks) - 256
     if _merges_by(ranks) != vocabulary.merges or not (merges_make_all or vocabulary.whole_words):
         raise TokenizerError(

@@ -60,6 +60,7 @@ def test_train_writes_every_format(run, corpus, tmp_path, format, name, file):
         ("new", ["--format", "gpt2", "--split", "gpt4"], "cannot store split='gpt4'"),
         ("new", ["--format", "gpt2", "--kind", "vidya-v1"], "cannot store"),
         ("new.tiktoken", ["--nfc"], "cannot store NFC"),
+        ("new.tiktoken", ["--kind", "vidya-v1"], "cannot store tokens around every document"),
         ("new", ["--format", "tiktoken"], "names of rank files, and no others, end in .tiktoken"),
         ("new.tiktoken", ["--format", "huggingface"], "names of rank files, and no others, end in .tiktoken"),
         ("new.json", ["--format", "gpt2"], "which is a folder of two files"),

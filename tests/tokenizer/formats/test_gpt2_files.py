@@ -1,10 +1,12 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 import tokenizer
 from tokenizer import TokenizerError
 from tokenizer.text.split import SPLITS
+from tokenizer.vocabulary import Vocabulary
 
 CORPUS = ["to be or not to be, that is the question", "日本語 日本語\n\n12 + 12 aaaaaaaaaaaa"] * 3
 tok = tokenizer.train(CORPUS, vocab_size=330)
@@ -45,6 +47,22 @@ def test_unused_ids_survive_gpt2s_files(tmp_path):
     small = tokenizer.train(["aa aa"], vocab_size=300, special_tokens=["<|endoftext|>", "<a b>"])
     small.save(tmp_path, format="gpt2")
     assert tokenizer.load(tmp_path).vocabulary == small.vocabulary
+
+
+def test_gpt2s_files_can_only_hold_tokens_that_merges_make(tmp_path):
+    vocabulary = replace(tok.vocabulary, merges=tok.vocabulary.merges[:-1])  # its token would be read as a special one
+    with pytest.raises(TokenizerError, match=r"cannot store tokens that no merge makes: save as tokenizer\.json"):
+        tokenizer.Tokenizer(vocabulary).save(tmp_path, format="gpt2")
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_merges_may_make_one_token(tmp_path):
+    merges = (b"a", b"b"), (b"b", b"c"), (b"ab", b"c"), (b"a", b"bc")
+    made = dict.fromkeys(left + right for left, right in merges)
+    ids = {bytes([byte]): byte for byte in range(256)} | {token: 256 + number for number, token in enumerate(made)}
+    vocabulary = Vocabulary("gpt2", ids, merges, {"<|endoftext|>": 259}, 260)
+    tokenizer.Tokenizer(vocabulary).save(tmp_path, format="gpt2")
+    assert tokenizer.load(tmp_path).vocabulary == vocabulary
 
 
 def test_merges_that_are_not_text_are_damaged(folder):
