@@ -21,6 +21,7 @@ from tokenizer.formats import gpt2_files, rank_files, tokenizer_json
 from tokenizer.learn.count import DEFAULT_MEMORY, count_words
 from tokenizer.learn.trainer import learn_merges
 from tokenizer.text.added_tokens import END_OF_TEXT, SPECIAL_TOKENS, AddedTokens, Allowed, find_roles
+from tokenizer.text.chunks import checked, num_threads
 from tokenizer.text.spelling import mark_spaces
 from tokenizer.text.unicode import compose, composed, decode_utf8
 from tokenizer.vocabulary import LARGEST_SIZE, Vocabulary
@@ -102,12 +103,15 @@ class Tokenizer:
         The name of a special token in the text is ordinary characters, so no user's text can end a document or imitate
         another speaker. `allow_special=True` is for text that the program itself has composed; a list of names allows
         only those.
-        Raises TokenizerError for a lone surrogate, or if `allow_special` names a token that is not special.
+        Raises TokenizerError if the text is not a str or has a lone surrogate, or if `allow_special` names a token that
+        is not special.
 
         >>> tokenizer = train(["to be or not to be"] * 2, vocab_size=270)
         >>> tokenizer.encode("to be"), tokenizer.encode("<|end|>", allow_special=True)
         ([262, 263], [4])
         """
+        if not isinstance(text, str):
+            raise TokenizerError(f"the text is a {type(text).__name__}, expected a str.")
         if allow_special is False and self._added.keep_text_whole:
             return self._encoder.encode(text)
         ids: list[int] = []
@@ -148,12 +152,16 @@ class Tokenizer:
         return ids
 
     def encode_batch(self, texts: Iterable[str], *, threads: int | None = None) -> list[NDArray[np.int32]]:
-        """Return the ids of each text as an int32 array, with all processors or `threads`; no token is special."""
-        if isinstance(texts, str):
-            raise TokenizerError("encode_batch takes a list of texts, not one string: pass [text].")
+        """Return the ids of each text as an int32 array; no token is special.
+
+        Tokenizers of `tokenizer.train` without NFC use all processors, or `threads`. Tokenizers that change a text
+        first, split tokens off it or look up words encode one text after the other.
+        Raises TokenizerError as `encode` does, for one string in place of many, and for fewer than one thread.
+        """
+        count = num_threads(threads)
         if self._added.keep_text_whole and isinstance(self._encoder, Encoder):
-            return self._encoder.encode_batch(texts, threads)
-        return [np.array(self.encode(text), np.int32) for text in texts]
+            return self._encoder.encode_batch(texts, count)
+        return [np.array(self.encode(text), np.int32) for text in checked(texts)]
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Return the bytes of the ids; those of a special token are its name, and an unused id has none.

@@ -67,8 +67,10 @@ class Vocabulary:
         self._check_names()
         owners = Counter([*self.ids.values(), *self.specials.values(), *self.added.values(), *self.byte_ids])
         for number, count in owners.items():
-            if count > 1 or not 0 <= number < self.size:
-                raise TokenizerError(f"id {number} is given to {count} token(s): expected one, and below {self.size}.")
+            if not 0 <= number < self.size:
+                raise TokenizerError(f"id {number} is out of range: expected 0 to {self.size - 1}.")
+            if count > 1:
+                raise TokenizerError(f"id {number} is given to {count} tokens, expected one.")
 
     def _check_names(self) -> None:
         """Check the names of the special and added tokens."""

@@ -51,9 +51,18 @@ def test_a_special_token_in_a_text_is_plain_text_unless_allowed():
     assert tok.decode(plain) == tok.decode(special) == "a<|end|>b"
 
 
-def test_one_string_is_not_a_batch():
-    with pytest.raises(TokenizerError, match=r"pass \[text\]"):
-        tok.encode_batch("abc")
+@pytest.mark.parametrize("changes", [{}, {"nfc": True}, {"whole_words": True}, {"added": {"<é>": 340}, "size": 341}])
+def test_a_batch_refuses_what_is_no_text_and_no_number_of_threads(changes):
+    some = tokenizer.Tokenizer(replace(tok.vocabulary, **changes))
+    for texts, message in ((["a", 5], "text 1 is a int, expected a str"), ("abc", r"pass \[text\]")):
+        with pytest.raises(TokenizerError, match=message):
+            some.encode_batch(texts)
+    with pytest.raises(TokenizerError, match="threads=0: expected 1 or more"):
+        some.encode_batch(["a"], threads=0)
+    for allowed in (False, True):
+        with pytest.raises(TokenizerError, match="the text is a int, expected a str"):
+            some.encode(5, allow_special=allowed)
+    assert [ids.tolist() for ids in some.encode_batch(["to be"], threads=2)] == [some.encode("to be")]
 
 
 def test_ids_are_special_tokens_then_bytes_then_merges():

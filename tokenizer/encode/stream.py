@@ -11,7 +11,8 @@ from tokenizer.text.chunks import last_border
 class StreamDecoder:
     """Decodes token ids as they arrive; the results, joined, are the text of all ids.
 
-    Only broken bytes can differ with byte fallback: `decode` makes each byte of a row that is not UTF-8 a U+FFFD.
+    With byte fallback two things differ: the space that encoding puts before a text stays, and broken bytes become
+    U+FFFD as in `bytes.decode`; `decode` makes one of each byte of such a row.
     A character can be spread over several tokens. Its first bytes are kept until the character is complete, so a screen
     never shows a part of one.
     """

@@ -38,14 +38,10 @@ class Chunk:
 def chunks(texts: Iterable[str], *, may_cut: bool) -> Iterator[Chunk]:
     """Yield texts in chunks of about CHUNK_SIZE characters; if `may_cut`, long texts are cut at borders.
 
-    Raises TokenizerError for an item that is not a str, and for one str in place of an iterable of them.
+    Raises TokenizerError as `checked` does.
     """
-    if isinstance(texts, str):
-        raise TokenizerError("texts is one string, expected a list of them: pass [text].")
     chunk = Chunk()
-    for number, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TokenizerError(f"text {number} is a {type(text).__name__}, expected a str.")
+    for number, text in enumerate(checked(texts)):
         for part in cut(text) if may_cut else (text,):
             chunk.parts.append(part)
             chunk.owners.append(number)
@@ -55,6 +51,16 @@ def chunks(texts: Iterable[str], *, may_cut: bool) -> Iterator[Chunk]:
                 chunk = Chunk()
     if chunk.parts:
         yield chunk
+
+
+def checked(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the texts; raises TokenizerError for an item that is not a str, and for one str in place of many."""
+    if isinstance(texts, str):
+        raise TokenizerError("texts is one string, expected a list of them: pass [text].")
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TokenizerError(f"text {number} is a {type(text).__name__}, expected a str.")
+        yield text
 
 
 def cut(text: str) -> Iterator[str]:
