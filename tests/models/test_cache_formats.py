@@ -18,8 +18,9 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.options import options
 from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array
+from tests.models.defaults import build_default
 from tests.models.test_ragged_cache import MERGING, built, read
-from tests.models.tiny import CONTEXT, TINY, family_of, tokens
+from tests.models.tiny import CONTEXT, TINY, tokens
 
 ROUNDED = FORMATS[1:]
 BOUND = {"bfloat16": 0.06, "int8": 0.12}
@@ -87,16 +88,16 @@ def test_logits_stay_near_those_without_a_cache(name: str, format: str) -> None:
 
 
 @each_format
-@pytest.mark.parametrize("name", ["gpt2", "vidya-v2", "vsla", "wiola"])
-def test_logits_of_a_default_model_stay_near_those_without_a_cache(name: str, format: str) -> None:
+@pytest.mark.parametrize("family", models.FAMILIES)
+def test_logits_of_a_default_model_stay_near_those_without_a_cache(family: str, format: str) -> None:
     """At sizes of heads that are widened together, and lengths of several parts of attention."""
-    model = in_format(models.build(family_of(name), size="nano", vocab_size=300, seed=1).eval(), format)
+    model = in_format(build_default(family, seed=1, vocab_size=300).eval(), format)
     ids = np.random.default_rng(0).integers(0, 300, (1, 100))
     whole, cache, decoder = model(ids).data, model.new_cache(1, 100), Decoder(model)
     begun = model(ids[:, :60], cache=cache).data
     rest = [decoder.step(ids[:, t], cache)[:, None] for t in range(60, 100)]
     off = np.abs(np.concatenate([begun, *rest], axis=1) - whole).max() / np.abs(whole).max()
-    assert 1e-6 < off < (BOUND_WITH_CHOICES if name == "vsla" else BOUND_OF_DEFAULT[format])
+    assert 1e-6 < off < (BOUND_WITH_CHOICES if family == "vsla" else BOUND_OF_DEFAULT[format])
 
 
 def test_a_cache_takes_the_memory_of_its_format() -> None:

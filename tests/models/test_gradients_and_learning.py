@@ -15,7 +15,8 @@ from minigrad.autograd import gradcheck
 from minigrad.nn import dropouts, set_step
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
-from tests.models.tiny import TINY, WITHOUT_GRADIENT, build, family_of, tokens
+from tests.models.defaults import build_default
+from tests.models.tiny import TINY, WITHOUT_GRADIENT, build, tokens
 
 Array = NDArray[Any]
 every_family = pytest.mark.parametrize("family", TINY)
@@ -76,11 +77,11 @@ def test_every_parameter_receives_a_gradient(family: str) -> None:
         assert (used != 0).mean() > 0.9, name
 
 
-@every_family
+@pytest.mark.parametrize("family", models.FAMILIES)
 @pytest.mark.parametrize("vocab_size", [2_048, 4_096])
 def test_the_first_loss_is_the_logarithm_of_the_vocabulary_size(family: str, vocab_size: int) -> None:
-    model = models.build(family_of(family), "nano", vocab_size=vocab_size)
-    ids = np.random.default_rng(0).integers(0, vocab_size, (2, 33))
+    model = build_default(family, vocab_size=vocab_size)
+    ids = np.random.default_rng(0).integers(0, vocab_size, (8, 33))
     assert model.loss(ids[:, :-1], ids[:, 1:]).item() == pytest.approx(math.log(vocab_size), rel=0.03)
 
 

@@ -13,7 +13,8 @@ from minigrad.kernels.decoding.program import Step
 from minigrad.kernels.gemm import backend
 from minigrad.nn import Layout
 from minigrad.programs.decoder import Decoder
-from tests.models.tiny import TINY, WITH_PROGRAM, build, family_of, tokens
+from tests.models.defaults import build_default
+from tests.models.tiny import TINY, WITH_PROGRAM, build, tokens
 from tests.programs.own_family import Own, OwnConfig
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
@@ -41,12 +42,12 @@ def test_decoding_equals_the_whole_pass_at_every_position(family: str, changes: 
     assert cache.lengths.tolist() == [20] * 3
 
 
-@pytest.mark.parametrize("family", list(TINY))
-def test_a_published_shape_decodes_as_the_whole_pass(family: str) -> None:
-    model = models.build(family_of(family), size="nano", seed=1).eval()
-    ids = np.random.default_rng(0).integers(0, model.config.vocab_size, (2, 40))
+@pytest.mark.parametrize("family", models.FAMILIES)
+def test_a_default_model_decodes_as_the_whole_pass_beyond_its_windows(family: str) -> None:
+    model = build_default(family, seed=1).eval()
+    ids = np.random.default_rng(0).integers(0, model.config.vocab_size, (2, 160))
     whole, cache, decoder = model(ids).data, model.new_cache(2), Decoder(model)
-    worst = max(float(np.abs(decoder.step(ids[:, t], cache) - whole[:, t]).max()) for t in range(40))
+    worst = max(float(np.abs(decoder.step(ids[:, t], cache) - whole[:, t]).max()) for t in range(160))
     assert worst <= 1e-5 * max(1, np.abs(whole).max())
 
 

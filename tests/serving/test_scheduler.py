@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import models
 from minigrad import InputError, generation
 from minigrad.generation.continuation import Token
 from minigrad.generation.settings import Sampling
@@ -20,6 +19,7 @@ from minigrad.quantised import quantise
 from minigrad.serving import scheduler as scheduling
 from minigrad.serving.places import PIECE
 from minigrad.serving.scheduler import Scheduler, Waiting
+from tests.models.defaults import build_default
 from tests.models.tiny import CONTEXT, TINY, VOCAB, build
 from tests.serving.served import Wanted, alone, serve, text_of
 
@@ -95,7 +95,7 @@ def test_a_text_is_the_same_alone_and_among_others(
 )
 def test_a_text_of_a_default_model_is_the_same_among_63_others(format: str | None, cache_format: str) -> None:
     """At the sizes at which products are computed in blocks, by BLAS or by loops for few rows."""
-    model = models.build("vidya-v2", size="nano", vocab_size=512, seed=1).eval()
+    model = build_default("vidya-v2", seed=1, vocab_size=512).eval()
     model.cache_format = cache_format
     if format is not None:
         quantise(model, format)
@@ -119,7 +119,7 @@ def test_products_that_mix_rows_give_other_bits(monkeypatch: pytest.MonkeyPatch)
     """So the comparisons above can fail: rounding depends on the rows of a product."""
     monkeypatch.setattr(scheduling, "rows_apart", contextlib.nullcontext)
     monkeypatch.setattr(scheduling, "can_keep_rows_apart", lambda dtype: True)
-    model = models.build("vidya-v2", size="nano", vocab_size=512, seed=1).eval()
+    model = build_default("vidya-v2", seed=1, vocab_size=512).eval()
     wanted = [
         Wanted(tuple(range(number, 60 + number)), Sampling(tokens=4, alternatives=2, seed=1)) for number in range(5)
     ]
