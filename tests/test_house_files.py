@@ -94,6 +94,7 @@ LAWS = {
     "tests/autograd/test_profiling_changes_nothing.py",
     "tests/autograd/test_random_graphs.py",
     "tests/docs/course/test_solutions.py",
+    "tests/docs/test_examples.py",
     "tests/docs/test_page_sources.py",
     "tests/docs/test_readme.py",
     "tests/kernels/test_signatures.py",

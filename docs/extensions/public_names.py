@@ -72,7 +72,7 @@ def described(name: str, value: Any, module: str) -> PublicName:
 def signature_of(name: str, function: Any) -> str:
     """Return a name and its parameters as one would write them, on several lines if they are long.
 
-    >>> def area(width: float, height: "float" = 1.0, *, unit: str | None = None) -> float: ...
+    >>> def area(width: float, height: float = 1.0, *, unit: str | None = None) -> float: ...
     >>> print(signature_of("area", area))
     area(width: float, height: float = 1.0, *, unit: str | None = None) -> float
     """

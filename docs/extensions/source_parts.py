@@ -159,15 +159,8 @@ def _comments(text: str) -> dict[int, str]:
 def markdown(docstring: str) -> str:
     r"""Return a docstring as Markdown: examples as blocks of code, shapes and errors as paragraphs of their own.
 
-    >>> print(markdown("Add a*b.\nShapes: (T,) -> ().\n\n>>> add(1)\n1"))
-    Add a\*b.
-    <BLANKLINE>
-    Shapes: (T,) -> ().
-    <BLANKLINE>
-    ```pycon
-    >>> add(1)
-    1
-    ```
+    >>> markdown("Add a*b.\nShapes: (T,) -> ().\n\n>>> add(1)\n1").splitlines()
+    ['Add a\\*b.', '', 'Shapes: (T,) -> ().', '', '```pycon', '>>> add(1)', '1', '```']
     """
     paragraphs = []
     for paragraph in docstring.split("\n\n"):
