@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,20 +9,19 @@ import pytest
 from benchmarks import generation, writers
 
 
-def slow_writer(prompt: list[int], tokens: int) -> Iterator[int]:
-    time.sleep(0.02)  # to read the prompt
-    for _ in range(tokens):
-        yield len(prompt)
-        time.sleep(0.001)
+def test_writing_is_timed_from_the_first_token_and_reading_up_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
 
+    def begin(prompt: list[int], tokens: int) -> Iterator[int]:
+        for number in range(tokens):
+            now[0] += 1 if number else len(prompt)
+            yield number
 
-def test_writing_is_timed_from_the_first_token_and_reading_up_to_it() -> None:
-    work = writers.pieces(slow_writer)
-    assert work["prompt"]() >= 0.02
-    assert work["write"]() >= 0.001 * (writers.TOKENS - 1)
-    started = time.perf_counter()
-    measured = work["write"]()
-    assert time.perf_counter() - started >= measured + 0.02
+    monkeypatch.setattr(writers.time, "perf_counter", lambda: now[0])
+    work = writers.pieces(begin)
+    assert work["prompt"]() == writers.LONG
+    assert work["write"]() == work["far"]() == writers.TOKENS
+    assert now[0] == writers.LONG + writers.SHORT + writers.FAR + 2 * writers.TOKENS
 
 
 class Fake:

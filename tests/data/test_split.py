@@ -114,6 +114,12 @@ def test_a_single_document_gives_its_last_two_sixteenths_after_line_breaks():
         split(["xyz"])
 
 
+def test_a_cut_is_moved_to_a_line_break_within_half_a_share_before_it_and_no_further():
+    for before, cut in ((25, 1_375), (75, 1_400)):
+        text = "x" * (1_400 - before - 1) + "\n" + "x" * (200 + before)  # a share has 100 characters
+        assert [len(piece) for piece in in_pieces(text, share=1 / 16)] == [cut, 1_500 - cut, 100]
+
+
 def test_of_a_long_text_a_smaller_share_is_held_out(monkeypatch):
     for documents in ([f"{number:04}" for number in range(1_000)], [WORDS * 1_000]):
         whole = split(documents)

@@ -49,6 +49,26 @@ def test_a_weighted_loss_has_the_gradient_of_the_objective(name: str) -> None:
     np.testing.assert_allclose(np.asarray(weighted.grad), np.asarray(whole.grad), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("objective", "of_answers"),
+    [
+        # Each reward is compared with the mean of the other three: 1 with 1/6, 0 with 1/2, 1/2 with 1/3.
+        (reinforce, [5 / 6 / 4, -1 / 2 / 4, -1 / 2 / 4, 1 / 6 / 4]),
+        (best_of_n, [1 / 3, 0, 0, 0]),  # the first answer has three tokens
+        # The mean is 3/8 and the variance 11/64. Each advantage is shared by the tokens of its answer.
+        (
+            functools.partial(grpo, old=LOG_PROBS, reference=LOG_PROBS),
+            [5 / 11**0.5 / 3 / 4, -3 / 11**0.5 / 1 / 4, -3 / 11**0.5 / 2 / 4, 1 / 11**0.5 / 2 / 4],
+        ),
+    ],
+)
+def test_four_answers_to_a_question_have_the_weights_computed_by_hand(objective: Any, of_answers: list[float]) -> None:
+    """Of four unequal rewards, the standard deviation is neither half their range nor their mean deviation."""
+    rewards = np.array([1.0, 0.0, 0.0, 0.5])
+    weights = token_weights(functools.partial(objective, offsets=OFFSETS, rewards=rewards, group=4), LOG_PROBS)
+    np.testing.assert_allclose(weights, np.repeat(of_answers, np.diff(OFFSETS)), atol=1e-12)
+
+
 def test_reinforce_compares_each_answer_with_the_others_to_its_question() -> None:
     sums = np.add.reduceat(LOG_PROBS, OFFSETS[:-1])
     wanted = -(sums[0] - sums[1] - 0.5 * sums[2] + 0.5 * sums[3]) / 4
