@@ -6,7 +6,6 @@ import math
 import re
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,23 +18,8 @@ from minigrad.autograd.op import op
 from minigrad.autograd.profile import Profile
 from minigrad.nn.checkpointing import recompute
 from minigrad.typing import Array
+from tests.autograd.profiles import backward, leaf, profiled
 from tests.models.tiny import build, tokens
-
-
-def leaf(*shape: int, dtype: Any = np.float32) -> Tensor:
-    return Tensor(np.random.default_rng(0).normal(size=shape).astype(dtype), requires_grad=True)
-
-
-def profiled(work: Callable[[], Any]) -> Profile:
-    measured = Profile()
-    with measured:
-        work()
-    return measured
-
-
-def backward(y: Tensor) -> None:
-    y.backward(np.ones(y.shape))
-
 
 # Bytes.
 

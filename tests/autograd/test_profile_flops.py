@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,24 +13,10 @@ from hypothesis import strategies as st
 from minigrad import Tensor, no_grad, ops
 from minigrad.autograd.profile import Profile
 from minigrad.typing import Array
+from tests.autograd.profiles import backward, leaf, profiled
 from tests.models.tiny import build, tokens
 
 sides = st.integers(1, 4)
-
-
-def leaf(*shape: int, dtype: Any = np.float32) -> Tensor:
-    return Tensor(np.random.default_rng(0).normal(size=shape).astype(dtype), requires_grad=True)
-
-
-def profiled(work: Callable[[], Any]) -> Profile:
-    measured = Profile()
-    with measured:
-        work()
-    return measured
-
-
-def backward(y: Tensor) -> None:
-    y.backward(np.ones(y.shape))
 
 
 def flops_of(measured: Profile, name: str) -> list[float]:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,10 +16,10 @@ from minigrad import ops
 from minigrad.kernels import threads
 from minigrad.kernels.rowwise import updates
 from minigrad.kernels.threads import over_rows, set_threads
-from minigrad.system import hardware
 from tests import op_checks
 from tests.op_table import TABLE, Array, Case, operation
 
+pytestmark = pytest.mark.usefixtures("_restore_pool")
 LARGE = 10**9  # element operations per row: never too little to be shared
 
 
@@ -28,13 +27,6 @@ LARGE = 10**9  # element operations per row: never too little to be shared
 def _all_work_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_INLINE_BELOW", 0)
     monkeypatch.setattr(threads, "_RANGE", 1)
-
-
-@pytest.fixture(autouse=True)
-def _restore_pool() -> Iterator[None]:
-    before = threads._pool.count if threads._pool is not None else hardware.threads()
-    yield
-    set_threads(before)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])

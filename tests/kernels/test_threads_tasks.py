@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from minigrad.kernels import threads
 from minigrad.kernels.threads import over_rows, run_tasks, set_threads
-from minigrad.system import hardware
 from minigrad.typing import Array
 
+pytestmark = pytest.mark.usefixtures("_restore_pool")
 LARGE = 10**9  # element operations per row: never too little to be shared
-
-
-@pytest.fixture(autouse=True)
-def _restore_pool() -> Iterator[None]:
-    before = threads._pool.count if threads._pool is not None else hardware.threads()
-    yield
-    set_threads(before)
 
 
 def test_tasks_run_once_each_and_loops_inside_them_stay_while_all_threads_have_tasks() -> None:

@@ -19,6 +19,7 @@ from minigrad.training.folder import metrics
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
 from tests.command_words import command_words
+from tests.killed_runs import killed_at
 from tests.small_runs import outcome, record, run, settings
 from train import train
 
@@ -49,24 +50,6 @@ def wholes(text: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pa
     return {name: run(text, root / name.replace(" ", "-"), **HARD, **choice).out for name, choice in CHOICES.items()}
 
 
-class Killed(BaseException):
-    """Stands for SIGKILL."""
-
-
-def kill_at(monkeypatch: pytest.MonkeyPatch, step: int, config: TrainConfig) -> None:
-    take_step = train_program.take_step
-
-    def take_or_die(self: Run) -> tuple[float, float]:
-        if self.step == step:
-            raise Killed
-        return take_step(self)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(train_program, "take_step", take_or_die)
-        with pytest.raises(Killed):
-            train(config)
-
-
 def losses(folder: Path) -> Any:
     return np.array([line["loss"] for line in metrics.read(folder)])
 
@@ -75,7 +58,7 @@ def losses(folder: Path) -> Any:
 def test_a_stopped_and_continued_run_equals_the_uninterrupted_run(
     monkeypatch: pytest.MonkeyPatch, text: Path, tmp_path: Path, wholes: dict[str, Path], choice: str
 ) -> None:
-    kill_at(monkeypatch, 17, settings(text, tmp_path / "run", **HARD, **CHOICES[choice]))
+    killed_at(monkeypatch, 17, settings(text, tmp_path / "run", **HARD, **CHOICES[choice]))
     products.use()  # another process knows only the settings in the folder
     assert train(TrainConfig(resume=str(tmp_path / "run"))) is not None
     assert outcome(tmp_path / "run") == outcome(wholes[choice])

@@ -22,6 +22,7 @@ from minigrad.training.folder import metrics
 from minigrad.training.parallel import Replicas, copies_pay, num_replicas, replica
 from minigrad.training.run import Run
 from tests import small_runs
+from tests.killed_runs import killed_at
 from tests.models.tiny import TINY, VOCAB, build
 from train import forward_backward, train
 
@@ -157,28 +158,20 @@ def test_kernels_inside_parallel_tasks_use_no_further_threads() -> None:
     assert len(seen) > 1  # afterwards the caller has threads again
 
 
-class Killed(BaseException):
-    """Stands for SIGKILL."""
-
-
 def test_a_run_of_replicas_that_was_stopped_continues_exactly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(processors, "count", lambda: 2)
     text = small_runs.write_text(tmp_path / "words.txt")
     large = {"threads": 2, "batch": 8, "steps": 12, "dropout": 0.2, "accumulate": 2}
     take_step = train_program.take_step
 
-    def take_or_die(run: Run) -> tuple[float, float]:
+    def take_on_two(run: Run) -> tuple[float, float]:
         assert len(run.workers.models) == 2
-        if run.step == 8:
-            raise Killed
         return take_step(run)
 
+    monkeypatch.setattr(train_program, "take_step", take_on_two)
     with small_runs.quick_runs():
         small_runs.run(text, tmp_path / "whole", **large)
-        with monkeypatch.context() as patch:
-            patch.setattr(train_program, "take_step", take_or_die)
-            with pytest.raises(Killed):
-                train(small_runs.settings(text, tmp_path / "killed", **large))
+        killed_at(monkeypatch, 8, small_runs.settings(text, tmp_path / "killed", **large))
         train(small_runs.TrainConfig(resume=str(tmp_path / "killed")))
     assert small_runs.outcome(tmp_path / "killed") == small_runs.outcome(tmp_path / "whole")
 
@@ -187,20 +180,12 @@ def test_a_run_that_continues_on_fewer_cores_says_what_that_changes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(processors, "count", lambda: 2)
-    text, take_step = small_runs.write_text(tmp_path / "words.txt"), train_program.take_step
+    text = small_runs.write_text(tmp_path / "words.txt")
     large: dict[str, Any] = {"threads": 2, "batch": 8, "steps": 12, "dropout": 0.2, "precision": "float64"}
-
-    def take_or_die(run: Run) -> tuple[float, float]:
-        if run.step == 8:
-            raise Killed
-        return take_step(run)
 
     with small_runs.quick_runs():
         small_runs.run(text, tmp_path / "whole", **large)
-        with monkeypatch.context() as patch:
-            patch.setattr(train_program, "take_step", take_or_die)
-            with pytest.raises(Killed):
-                train(small_runs.settings(text, tmp_path / "killed", **large))
+        killed_at(monkeypatch, 8, small_runs.settings(text, tmp_path / "killed", **large))
         assert "this run began with" not in capsys.readouterr().out
         with monkeypatch.context() as patch:
             patch.setattr(processors, "count", lambda: 1)

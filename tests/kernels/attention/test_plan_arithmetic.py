@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,7 @@ from minigrad.kernels.gemm import backend as products
 from tests.kernels.attention.twins import Array, attention, causal_case
 from tests.kernels.codegen.twins import rounded
 
-
-@pytest.fixture(autouse=True)
-def _restore() -> Iterator[None]:
-    yield
-    products.use()
+pytestmark = pytest.mark.usefixtures("_restore_products")
 
 
 def as_bfloat16(x: Array) -> Array:

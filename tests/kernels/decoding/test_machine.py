@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numba
 import numpy as np
 import pytest
@@ -13,8 +11,8 @@ from minigrad.kernels.codegen.addresses import address_of
 from minigrad.kernels.decoding.kept import Kept
 from minigrad.kernels.decoding.machine import run, run_program
 from minigrad.kernels.decoding.program import LINEAR, RMS_NORM, Heads, Share, Step, Texts
-from minigrad.system import hardware
 
+pytestmark = pytest.mark.usefixtures("_restore_pool")
 SIZE, TEXTS, LAYERS = 700, 2, 40
 RNG = np.random.default_rng(0)
 WEIGHTS = [RNG.normal(0, SIZE**-0.5, (SIZE, SIZE)).astype(np.float32) for _ in range(2)]
@@ -24,12 +22,6 @@ HEADS = Heads(1, 1, 2, np.zeros((1, 4)), NONE, NONE, False)
 STORED = np.empty((1, TEXTS, 1, 1, 2), np.float32)
 ZEROS = np.zeros(TEXTS, np.int64)
 TEXTS_HELD = Texts(ZEROS, ZEROS, np.arange(TEXTS), *[Kept.of(STORED)] * 4, np.zeros((0, 0, 0)))
-
-
-@pytest.fixture(autouse=True)
-def _restore_pool() -> Iterator[None]:
-    yield
-    threads.set_threads(hardware.threads())
 
 
 def program() -> np.ndarray:

@@ -20,6 +20,7 @@ from tests.kernels.codegen.twins import rounded
 from tests.op_table import TABLE
 
 Array = NDArray[Any]
+pytestmark = pytest.mark.usefixtures("_restore_products")
 
 BACKENDS = [backend for backend in products.BACKENDS if backend != "numba" or FLOAT32 is not None]
 CHOICES = [(backend, precision) for backend in BACKENDS for precision in products.PRECISIONS]
@@ -34,12 +35,6 @@ def _choice_is_unchanged() -> Iterator[None]:
     before = products.in_use()
     yield
     assert products.in_use() == before
-
-
-@pytest.fixture(autouse=True)
-def _restore() -> Iterator[None]:
-    yield
-    products.use()
 
 
 def factors(m: int, k: int, n: int, seed: int = 0, dtype: Any = np.float32) -> tuple[Array, Array]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,10 @@ from numpy.typing import NDArray
 from minigrad.kernels import threads
 from minigrad.kernels.gemm import backend as products
 from minigrad.kernels.threads import set_threads
-from minigrad.system import hardware
 from tests.kernels.gemm.test_backend import every_choice, factors, seeds, sides
 
 Array = NDArray[Any]
-
-
-@pytest.fixture(autouse=True)
-def _restore() -> Iterator[None]:
-    yield
-    products.use()
-
+pytestmark = pytest.mark.usefixtures("_restore_products")
 
 # Both sides of what chooses another path: a few rows, tiles, edges of blocks, shared work, more than one part.
 THRESHOLDS = [(4, 70, 300), (5, 70, 300), (300, 70, 4), (300, 70, 5), (63, 40, 64), (64, 40, 64), (13, 513, 33)]
@@ -95,13 +87,6 @@ def test_the_pool_of_threads_changes_no_bit(choice: Any, shape: tuple[int, int, 
         threads.run_tasks(lambda _, inside=inside: inside.append(products.product(a, b).tobytes()), count)
         found += inside
     assert len(set(found)) == 1
-
-
-@pytest.fixture
-def _restore_pool() -> Iterator[None]:
-    before = threads._pool.count if threads._pool is not None else hardware.threads()
-    yield
-    set_threads(before)
 
 
 def test_no_more_memory_than_one_part_is_needed_to_add() -> None:

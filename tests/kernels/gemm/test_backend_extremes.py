@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numba
@@ -14,13 +13,7 @@ from minigrad.kernels.gemm import backend as products
 from tests.kernels.gemm.test_backend import every_choice, exact, factors
 
 Array = NDArray[Any]
-
-
-@pytest.fixture(autouse=True)
-def _restore() -> Iterator[None]:
-    yield
-    products.use()
-
+pytestmark = pytest.mark.usefixtures("_restore_products")
 
 EXTREME = {
     "infinite": lambda a, b: (_with(a, np.inf), _with(b, -np.inf)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,16 @@ import pytest
 
 from minigrad.kernels import threads
 from minigrad.kernels.gemm import backend as products
-from minigrad.system import blas, hardware
+from minigrad.system import blas
 
 LARGE = [((2000, 300), (300, 200)), ((200, 300), (300, 2000)), ((1, 9000), (9000, 9000))]
 BATCHES = [((6, 1, 90, 400), (5, 400, 300)), ((1, 64, 50, 200), (200, 300)), ((0, 3, 4), (4, 5)), ((3, 4), (2, 4, 0))]
 
 
 @pytest.fixture(autouse=True)
-def _three_threads() -> Iterator[None]:
+def _three_threads(_restore_pool: None, _restore_products: None) -> None:
     products.use("blas")
     threads.set_threads(3)
-    yield
-    threads.set_threads(hardware.threads())
-    products.use()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,20 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from minigrad.kernels import threads
 from minigrad.kernels.gemm.narrow import multiply_narrow
 from minigrad.kernels.threads import set_threads
-from minigrad.system import hardware
 from tests.kernels.codegen.twins import rounded
 
 Array = NDArray[Any]
-
-
-@pytest.fixture
-def _restore_pool() -> Iterator[None]:
-    before = threads._pool.count if threads._pool is not None else hardware.threads()
-    yield
-    set_threads(before)
 
 
 def product(a: Array, b: Array, rounding: bool) -> Array:

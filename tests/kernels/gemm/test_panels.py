@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numba
@@ -13,12 +12,10 @@ from hypothesis import strategies as st
 from numba import types
 from numpy.typing import NDArray
 
-from minigrad.kernels import threads
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT, Block
 from minigrad.kernels.gemm import panels
 from minigrad.kernels.gemm.panels import multiply
 from minigrad.kernels.threads import set_threads
-from minigrad.system import hardware
 from tests.kernels.codegen.twins import rounded
 
 Array = NDArray[Any]
@@ -189,13 +186,6 @@ def test_no_layout_compiles_the_product_again() -> None:
             product(*map(lay, factors(13, 20, 13)), block)
     kernel: Any = panels.multiply_panels
     assert len({tuple(map(types.unliteral, signature)) for signature in kernel.signatures}) == 1  # one for all blocks
-
-
-@pytest.fixture
-def _restore_pool() -> Iterator[None]:
-    before = threads._pool.count if threads._pool is not None else hardware.threads()
-    yield
-    set_threads(before)
 
 
 @pytest.mark.usefixtures("_restore_pool")
