@@ -62,10 +62,6 @@ class Tokenizer(Protocol):
         """The token between two documents."""
 
     @property
-    def begin_of_text_id(self) -> int | None:
-        """The token that begins a text, if there is one."""
-
-    @property
     def padding_id(self) -> int | None:
         """The token that fills the shorter rows of a padded batch, if there is one."""
 

@@ -23,7 +23,7 @@ from minigrad.experts import Experts
 from minigrad.experts import settings as expert_settings
 from minigrad.experts.settings import ExpertConfig
 from minigrad.nn import KeyValueCache, Layout, fields
-from minigrad.nn.config import Entries, always, copies, laptop_init_std, needed, residual_std
+from minigrad.nn.config import Entries, always, copies, laptop_init_std, needed, own_token, residual_std
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import option, validate
 
@@ -146,7 +146,8 @@ class GPT2Config(ExpertConfig):
     norm_eps: float = option(1e-5, **fields.EPS, published="layer_norm_epsilon", absent=True)
     init_std: float = option(0.02, **fields.STD, published="initializer_range", absent=True)
     tied_head: bool = option(True, **fields.TIED, published="tie_word_embeddings", absent=True)
-    begin = copies("end_of_text_id", "bos_token_id")
+    begin_of_text_id: int | None = option(None, **fields.BEGIN_OF_TEXT)
+    begin = own_token("bos_token_id", "begin_of_text_id")
     end_of_text_id: int = option(50_256, **fields.END_OF_TEXT, published="eos_token_id")
     attention = needed(scale_attn_weights=True, add_cross_attention=False, scale_attn_by_inverse_layer_idx=False)
 

@@ -17,7 +17,7 @@ from minigrad import nn
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.nn import KeyValueCache, Layout, fields
-from minigrad.nn.config import ModelConfig, always, copies, laptop_init_std, residual_std
+from minigrad.nn.config import ModelConfig, always, copies, laptop_init_std, own_token, residual_std
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import option, validate
 
@@ -94,7 +94,8 @@ class VidyaV1Config(ModelConfig):
     init_std: float = option(0.02, **fields.STD, published="initializer_range")
     dropout: float = option(0.0, **fields.DROPOUT)
     variant = always(hidden_act="gelu_pytorch_tanh", rope_interleaved=True, tie_word_embeddings=True)
-    begin = copies("end_of_text_id", "bos_token_id")
+    begin_of_text_id: int | None = option(None, **fields.BEGIN_OF_TEXT)
+    begin = own_token("bos_token_id", "begin_of_text_id")
     end_of_text_id: int = option(0, **fields.END_OF_TEXT, published="eos_token_id")
     padding = copies("end_of_text_id", "pad_token_id")
 

@@ -24,7 +24,7 @@ from minigrad.experts import settings as expert_settings
 from minigrad.experts.settings import ExpertConfig
 from minigrad.formats.huggingface import read_fields
 from minigrad.nn import KeyValueCache, Layout, fields, rotary_settings
-from minigrad.nn.config import Entries, always, copies, laptop_init_std, residual_std
+from minigrad.nn.config import Entries, always, copies, laptop_init_std, own_token, residual_std
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.rotary_settings import RotaryConfig
 from minigrad.options import option, validate
@@ -189,7 +189,8 @@ class VidyaV2Config(ExpertConfig, RotaryConfig):
     mixture = Entries(expert_settings.published, expert_settings.read)
     biases = always(attention_bias=False, mlp_bias=False)
     attention_dropout = Entries(lambda config: {"attention_dropout": 0.0})
-    begin = copies("end_of_text_id", "bos_token_id")
+    begin_of_text_id: int | None = option(None, **fields.BEGIN_OF_TEXT)
+    begin = own_token("bos_token_id", "begin_of_text_id")
     end_of_text_id: int = option(0, **fields.END_OF_TEXT, published="eos_token_id")
     padding = copies("end_of_text_id", "pad_token_id")
 

@@ -81,11 +81,6 @@ class Tokenizer:
         return self.vocabulary.specials[name]
 
     @property
-    def begin_of_text_id(self) -> int | None:
-        """The id of the token that begins a text in models that have one; None without it."""
-        return self.vocabulary.specials.get(self.vocabulary.begin_of_text)
-
-    @property
     def padding_id(self) -> int | None:
         """The id of the token that fills the shorter rows of a padded batch; None without it."""
         return self.vocabulary.specials.get(self.vocabulary.padding)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 from minigrad.errors import InputError
-from minigrad.formats.huggingface import require_variant
+from minigrad.formats.huggingface import read_fields, require_variant
 from minigrad.options import Option, options
 
 
@@ -42,6 +42,20 @@ def always(**values: Any) -> Entries:
 def copies(field: str, *keys: str) -> Entries:
     """Return entries that repeat the value of a field under other keys; reading ignores them."""
     return Entries(lambda config: dict.fromkeys(keys, getattr(config, field)))
+
+
+def own_token(key: str, field: str) -> Entries:
+    """Return the entry of a token that has an id of its own, or, if its field is None, that of the end of a text."""
+
+    def write(config: Any) -> dict[str, Any]:
+        own = getattr(config, field)
+        return {key: config.end_of_text_id if own is None else own}
+
+    def read(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+        is_own = values.get(key) != values.get("eos_token_id")
+        return read_fields(kind, values, {key: field}, {key: None}) if is_own else {field: None}
+
+    return Entries(write, read)
 
 
 class ModelConfig:

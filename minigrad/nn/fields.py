@@ -22,4 +22,5 @@ EPS = Rules(help="added to the variance or the mean square before the root", at_
 STD = Rules(help="initial standard deviation of matrices", at_least=0)
 DROPOUT = Rules(help="probability on the embedding and on the output of each block", at_least=0, below=1)
 TIED = Rules(help="whether the embedding is the head as well")
+BEGIN_OF_TEXT = Rules(help="the token that begins a document; none: that between documents", at_least=0)
 END_OF_TEXT = Rules(help="the token between documents", at_least=0)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import read_fields
 from minigrad.nn import fields
-from minigrad.nn.config import Entries, ModelConfig, always, copies, laptop_init_std
+from minigrad.nn.config import Entries, ModelConfig, always, copies, laptop_init_std, own_token
 from minigrad.options import option, unknown, validate
 from models.vsla.patterns import CANDIDATES, LEARNED, PATTERNS, WITH_FAR_KEYS, AttentionPattern, LearnedPattern
 
@@ -62,7 +62,8 @@ class VSLAConfig(ModelConfig):
     norm_eps: float = option(1e-5, **fields.EPS, published="layer_norm_epsilon")
     init_std: float = option(0.02, **fields.STD, published="initializer_range")
     tied_head: bool = option(True, **fields.TIED, published="tie_word_embeddings")
-    begin = copies("end_of_text_id", "bos_token_id")
+    begin_of_text_id: int | None = option(None, **fields.BEGIN_OF_TEXT)
+    begin = own_token("bos_token_id", "begin_of_text_id")
     end_of_text_id: int = option(50_256, **fields.END_OF_TEXT, published="eos_token_id")
 
     def __post_init__(self) -> None:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from minigrad.errors import InputError
-from minigrad.formats.huggingface import read_fields
 from minigrad.nn import fields
-from minigrad.nn.config import Entries, ModelConfig, laptop_init_std
+from minigrad.nn.config import Entries, ModelConfig, laptop_init_std, own_token
 from minigrad.options import option, shown, validate
 
 CAUSAL = ("first", "avg_causal", "kv_only")
@@ -25,20 +24,6 @@ VARIANTS = (*CAUSAL, "paper")
 def _optional(default: Any, help: str, key: str, **rules: Any) -> Any:
     """Declare a field whose key the released file may lack: then it has its default."""
     return option(default, help, published=key, absent=True, **rules)
-
-
-def _own_token(key: str, field: str) -> Entries:
-    """Return the entry of a token that has an id of its own, or, if its field is None, that of the end of a text."""
-
-    def write(config: WiolaConfig) -> dict[str, Any]:
-        own = getattr(config, field)
-        return {key: config.end_of_text_id if own is None else own}
-
-    def read(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-        is_own = values.get(key) != values.get("eos_token_id")
-        return read_fields(kind, values, {key: field}, {key: None}) if is_own else {field: None}
-
-    return Entries(write, read)
 
 
 def _read_enabled(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,11 +95,11 @@ class WiolaConfig(ModelConfig):
         choices=("block", "interleaved"),
     )
     enabled = Entries(lambda config: {"atm_enabled": config.atm != "off", "use_cache": True}, _read_enabled)
-    begin_of_text_id: int | None = option(1, "the token that begins a text; none: that between documents", at_least=0)
-    begin = _own_token("bos_token_id", "begin_of_text_id")
+    begin_of_text_id: int | None = option(1, **fields.BEGIN_OF_TEXT)
+    begin = own_token("bos_token_id", "begin_of_text_id")
     end_of_text_id: int = option(2, **fields.END_OF_TEXT, published="eos_token_id")
     padding_id: int | None = option(0, "the token of padding; none: that between documents", at_least=0)
-    padding = _own_token("pad_token_id", "padding_id")
+    padding = own_token("pad_token_id", "padding_id")
 
     def __post_init__(self) -> None:
         validate(self)

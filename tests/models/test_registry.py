@@ -78,7 +78,6 @@ UNUSUAL: dict[str, dict[str, Any]] = {
         "atm": "kv_only",
         "atm_threshold": 0.5,
         "atm_at_generation": True,
-        "begin_of_text_id": 7,
         "padding_id": 8,
     },
 }
@@ -132,7 +131,7 @@ def test_reading_the_published_form_gives_the_same_config(family: str, size: str
 def test_no_field_is_lost_in_the_published_form(family: str) -> None:
     kind = models.FAMILIES[family][1]
     shape = {"vocab_size": 11, "num_layers": 3, "width": 24, "num_heads": 4, "context_length": 15}
-    config = kind(**shape, norm_eps=0.1, init_std=0.3, end_of_text_id=9, **UNUSUAL[family])
+    config = kind(**shape, norm_eps=0.1, init_std=0.3, end_of_text_id=9, begin_of_text_id=7, **UNUSUAL[family])
     assert [name for name, value in vars(kind()).items() if value == getattr(config, name)] == ["dropout"]
     assert kind.from_published(json.loads(json.dumps(config.published()))) == config
 

@@ -10,7 +10,7 @@ import pytest
 
 import models
 from minigrad import InputError
-from minigrad.nn.config import ModelConfig, always, copies, laptop_init_std, needed, residual_std
+from minigrad.nn.config import ModelConfig, always, copies, laptop_init_std, needed, own_token, residual_std
 from minigrad.options import option
 
 
@@ -63,6 +63,28 @@ def test_an_absent_key_is_the_default_or_follows_from_others():
     assert Small.from_published({"hidden": 16}) == Small(width=16, num_heads=4)
     assert Small.from_published({"hidden": 16, "heads": None}) == Small(width=16, num_heads=4)
     assert Small.from_published({"hidden": 16, "heads": 1, "depth": 5, "also_hidden": 3}) == Small(16, 1, 5)
+
+
+@dataclasses.dataclass(frozen=True)
+class WithTokens(ModelConfig):
+    """A config with a token that may be the end of a text."""
+
+    model_types: ClassVar = {"small": "SmallForCausalLM"}
+
+    begin_of_text_id: int | None = option(None, "the token that begins a text", at_least=0)
+    begin = own_token("bos_token_id", "begin_of_text_id")
+    end_of_text_id: int = option(2, "the token that ends a text", published="eos_token_id")
+
+
+@pytest.mark.parametrize(("own", "written", "read"), [(None, 2, None), (2, 2, None), (0, 0, 0), (5, 5, 5)])
+def test_a_token_without_an_id_of_its_own_is_the_end_of_a_text(own, written, read):
+    published = WithTokens(begin_of_text_id=own).published()
+    assert (published["bos_token_id"], published["eos_token_id"]) == (written, 2)
+    assert WithTokens.from_published(published).begin_of_text_id == read
+    for values in ({"eos_token_id": 2}, {"bos_token_id": None, "eos_token_id": 2}):
+        assert WithTokens.from_published(values).begin_of_text_id is None
+    with pytest.raises(InputError, match="bos_token_id takes a whole number of at least 0"):
+        WithTokens.from_published(published | {"bos_token_id": -1})
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
 
 import generate
+import models
 import tokenizer
 from minigrad.formats.json_files import read_json, write_json
 from tests.small_runs import flags, refusal, run, settings
@@ -44,7 +46,7 @@ def test_wiola_is_trained_with_its_eight_special_tokens(text, tmp_path, trained,
     capsys.readouterr()
     for file in ("config.json", "generation_config.json"):
         ids = read_json(folder / file)
-        assert [ids[f"{role}_token_id"] for role in ("pad", "bos", "eos")] == [0, 1, 2]
+        assert [ids[f"{role}_token_id"] for role in ("pad", "bos", "eos")] == [0, 2, 2]  # nothing begins with <bos>
     tok = tokenizer.load(folder)
     assert tok.specials == {name: number for number, name in enumerate(WIOLA)}
     asked = [{"role": "user", "content": "to be?"}]
@@ -52,6 +54,18 @@ def test_wiola_is_trained_with_its_eight_special_tokens(text, tmp_path, trained,
     assert tok.decode(ids) == "<|user|>to be?<|end|><|assistant|>"
     assert generate.main([str(folder), "--prompt", "to be", "--tokens", "3"]) == 0
     assert capsys.readouterr().out.startswith("to be")
+
+
+def test_other_programs_begin_a_text_with_the_token_that_begins_the_documents_of_a_run(text, tmp_path, trained):
+    path = trained("<s>", "</s>")
+    tok = tokenizer.load(path)
+    tokenizer.Tokenizer(dataclasses.replace(tok.vocabulary, before=("<s>",))).save(path)
+    folder = run(text, tmp_path / "run", tokenizer=path, vocab=None, steps=1).out
+    models.load(folder).save(tmp_path / "again")
+    for place in (folder, tmp_path / "again"):
+        for file in ("config.json", "generation_config.json"):
+            ids = read_json(place / file)
+            assert (ids["bos_token_id"], ids["eos_token_id"]) == (0, 1)
 
 
 def test_a_tokenizer_may_name_the_token_that_ends_a_document(text, tmp_path, trained, capsys):

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+from minigrad.data.tokens.token_files import beginning
 from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import assignments
@@ -167,8 +168,8 @@ def warmup_steps(asked: float, steps: int) -> int:
 def choose_shape(settings: RunSettings, model: LanguageModel, tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the fields of a model's config that a run sets: those of its tokenizer, its context and its dropout."""
     shape: dict[str, Any] = {"dropout": settings.dropout, "end_of_text_id": tokenizer.end_of_text_id}
-    if hasattr(model.config, "padding_id"):  # its config names each of these tokens
-        shape |= {"begin_of_text_id": tokenizer.begin_of_text_id, "padding_id": tokenizer.padding_id}
+    others = {"begin_of_text_id": beginning(tokenizer)[0], "padding_id": tokenizer.padding_id}
+    shape |= {name: token for name, token in others.items() if hasattr(model.config, name)}  # not every family has them
     if not settings.init:
         shape["vocab_size"] = tokenizer.vocab_size
     if not model.learns_positions:

@@ -28,10 +28,11 @@ def test_what_the_settings_of_a_tokenizer_name_comes_first(names, given_roles):
 def test_the_files_keep_the_roles(tmp_path, format):
     specials = ["<x>", "<pad>", "<bos>", "</s>"]
     saved = tokenizer.train(["to be or not"], 270, special_tokens=specials)
-    assert (saved.end_of_text_id, saved.begin_of_text_id, saved.padding_id) == (3, 2, 1)
+    assert (saved.end_of_text_id, saved.vocabulary.begin_of_text, saved.padding_id) == (3, "<bos>", 1)
     other = tokenizer.Tokenizer(replace(saved.vocabulary, end_of_text="<x>", begin_of_text="</s>", padding=""))
     for number, each in enumerate((saved, other)):
         each.save(tmp_path / str(number), format=format)
         loaded = tokenizer.load(tmp_path / str(number))
-        assert (loaded.end_of_text_id, loaded.begin_of_text_id) == (each.end_of_text_id, each.begin_of_text_id)
-    assert tokenizer.train([], 261).begin_of_text_id is None
+        for field in ("end_of_text", "begin_of_text"):
+            assert getattr(loaded.vocabulary, field) == getattr(each.vocabulary, field)
+    assert tokenizer.train([], 261).vocabulary.begin_of_text == ""

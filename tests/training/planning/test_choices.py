@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import models
+import tokenizer
+from minigrad.data.tokens.token_files import beginning
 from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import validate
@@ -150,3 +152,17 @@ def test_a_longer_model_needs_a_longer_context_too():
         chosen(asked, model)
     assert chosen(replace(asked, context=64), model).context == 64  # both were given, so this is on purpose
     assert chosen(replace(asked, context=512), model).context == 512
+
+
+@pytest.mark.parametrize("before", [(), ("<bos>",), ("<s>", "<bos>")])
+@pytest.mark.parametrize("family", models.FAMILIES)
+def test_a_model_publishes_the_tokens_that_begin_and_end_its_documents(family: str, before: tuple[str, ...]) -> None:
+    trained = tokenizer.train(["to be or not"], 270, special_tokens=["<bos>", "<s>", "</s>"])
+    tok = tokenizer.Tokenizer(replace(trained.vocabulary, before=before))
+    model = models.skeleton(family, "nano")
+    shape = choices.choose_shape(chosen(TrainConfig(steps=5, context=16)), model, tok)
+    published = models.variant(model, **shape).config.published()
+    ids = (beginning(tok)[0], tok.end_of_text_id)
+    assert (published["bos_token_id"], published["eos_token_id"]) == ids
+    again = models.FAMILIES[family].config.from_published(published).published()
+    assert (again["bos_token_id"], again["eos_token_id"]) == ids
