@@ -69,6 +69,10 @@ class Documents(Reader):
         order = balanced(length)
         return gather(self.row, start[order], length[order])
 
+    def tokens_per_pass(self, batch_size: int) -> int:
+        """Return the number of tokens in an epoch."""
+        return self.num_rows
+
     def _pieces(self, seed: int, epoch: int) -> tuple[_Integers, _Integers, _Integers]:
         """Return the pieces of an epoch in reading order: where each begins and ends in it, and its place in the text.
 

@@ -55,6 +55,7 @@ def test_a_beginning_of_its_own_is_never_predicted_and_nothing_is_predicted_from
     documents = Documents(row, context)
     assert documents.starts.tolist() == np.flatnonzero(row == begin).tolist()
     assert documents.num_rows == documents.lengths.sum() == sum(len(each) - 1 for each in whole)
+    assert documents.tokens_per_pass(3) == documents.num_rows
     batch = documents.batch(seed=seed, step=0, batch_size=-(-documents.num_rows // context))
     assert end not in batch.tokens
     assert begin not in batch.targets
@@ -82,7 +83,7 @@ def test_an_epoch_of_short_documents_is_whole_documents(lengths, seed):
     assert sorted(ends - begins) == sorted(lengths)
     per_step = 2 * 16 * len(lengths) / sum(lengths)
     assert documents.describe(2) == f": about {per_step:.2g} documents and 0 pieces of longer ones"
-    assert (documents.tokens_before(3, seed=seed, batch_size=2), documents.tokens_per_pass(2)) == (96, len(row))
+    assert (documents.tokens_before(3, seed=seed, batch_size=2), documents.tokens_per_pass(2)) == (96, sum(lengths))
 
 
 @given(st.integers(2, 200), seeds, st.integers(1, 20))
