@@ -46,6 +46,7 @@ def measured(browser: Any, run: str, format: str, tokens: int, folder: Path) -> 
     import models
     import tokenizer
     from minigrad import generation
+    from minigrad.generation.decoding import document
     from minigrad.programs.decoder import Decoder
 
     page = folder / f"{format}.html"
@@ -66,7 +67,7 @@ def measured(browser: Any, run: str, format: str, tokens: int, folder: Path) -> 
         shares.append(tokens / (processor_seconds(browser) - used))
     model, tok = models.load(run, quantize=format), tokenizer.load(run)
     ids = browser.run("view.reader.ids")
-    prompt = [tok.end_of_text_id, *tok.encode(PROMPT)]
+    prompt = document(tok, PROMPT)
     drawn = generation.stream(model, prompt, tokenizer=tok, tokens=tokens, temperature=0)
     cache, decoder, worst = model.new_cache(1, len(ids)), Decoder(model), 0.0
     browser.run("view.reader.machine.cut(0)")

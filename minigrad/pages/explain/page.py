@@ -58,7 +58,7 @@ def explain(
     The first `written` tokens are the prompt; None: all of them. `drawn` says how the others were drawn. Of a text that
     is longer than the model's context, the newest part is explained.
 
-        ids = [tok.end_of_text_id, *tok.encode("The list type")]
+        ids = document(tok, "The list type")  # of minigrad.generation.decoding
         Path("page.html").write_text(explain(model, tok, ids), encoding="utf-8")
     """
     reading = read(model, tokenizer, tokens, len(tokens) if written is None else written)
