@@ -67,7 +67,7 @@ class TextFiles:
     def left_out(self) -> str:
         """Return a sentence that names the files and linked folders that are not read; "" if there are none.
 
-        A file is not read because of its name. Hidden files, and those of Python in __pycache__, are not mentioned.
+        Files are left out because of their names. Hidden files, and those of Python in __pycache__, are not mentioned.
         """
         if not self.path.is_dir():
             return ""

@@ -218,7 +218,8 @@ def check_unseen(config: EvaluateConfig, record: Record, documents: Sequence[str
     instead = "Give --data a text that the model was not trained on"
     if config.split == "test" and not record.test_text:
         raise InputError(f"{config.run} was trained without a test text of its own. {instead}")
-    known, found, changed = record.validation_text, fingerprint(tokens), "the text or the tokenizer"
+    known, found = record.validation_text, fingerprint(tokens)
+    changed = "the text, the tokenizer, or the way in which minigrad encodes the text,"
     if config.split == "test":
         known, found, changed = record.test_text, of_test(documents), "the text"
     if known not in ("", found):

@@ -131,7 +131,7 @@ def test_mistakes_are_explained(finished, evaluated, text, tmp_path):
     evaluated(copy)
     with (tmp_path / "words.txt").open("a", encoding="utf-8") as file:
         file.write("more words at the end\n")
-    assert "held out: the text or the tokenizer has changed, or Python has" in evaluated(copy, code=2)
+    assert "minigrad encodes the text, has changed, or Python has" in evaluated(copy, code=2)
     assert "held out: the text has changed, or Python has" in evaluated(copy, "--split", "test", code=2)
     assert "there is no data called" in evaluated(finished, "--data", "nowhere", code=2)
     assert "--context 64 is more than the model's 16; --lengths 64 extends it" in evaluated(

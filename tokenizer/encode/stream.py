@@ -11,8 +11,9 @@ from tokenizer.text.chunks import last_border
 class StreamDecoder:
     """Decodes token ids as they arrive; the results, joined, are the text of all ids.
 
-    With byte fallback two things differ: the space that encoding puts before a text stays, and broken bytes become
-    U+FFFD as in `bytes.decode`; `decode` makes one of each byte of such a row.
+    With byte fallback the text differs from that of `decode` in two ways: the space that encoding puts before a text
+    stays, and a row of bytes that is not UTF-8 becomes U+FFFD as in `bytes.decode`, where `decode` returns one U+FFFD
+    for each byte.
     A character can be spread over several tokens. Its first bytes are kept until the character is complete, so a screen
     never shows a part of one.
     """

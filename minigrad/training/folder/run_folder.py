@@ -48,7 +48,7 @@ def difference(record: Record, found: Mapping[str, str]) -> str:
     if record.text != found["text"]:
         if found["test_text"] and not record.test_text:  # the run began before there was a test
             return f"the text of {name}, and a part of it is now held out for the test,"
-        return f"the text of {name} or the tokenizer"
+        return f"the text of {name}, the tokenizer, or the way in which minigrad encodes the text,"
     if record.base != found["base"]:
         return f"the model in {record.used['init']}"
     if record.lessons != found["lessons"]:

@@ -28,6 +28,11 @@ def test_a_part_that_is_held_out_is_compared_even_if_the_text_to_train_on_is_the
     assert difference(record, FOUND | {f"{part}_text": ""}) == f"the {part} text of {text}"
 
 
+def test_other_tokens_may_be_of_another_text_another_tokenizer_or_another_version() -> None:
+    changed = difference(Record(data="words.txt", **FOUND), FOUND | {"text": "another"})
+    assert changed == "the text of words.txt, the tokenizer, or the way in which minigrad encodes the text,"
+
+
 def test_a_run_from_before_a_part_was_recorded_continues() -> None:
     record = Record(data="words.txt", **FOUND | {"validation_text": "", "test_text": ""})
     assert difference(record, FOUND) == ""
