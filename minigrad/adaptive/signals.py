@@ -38,7 +38,8 @@ class Signals(NamedTuple):
 
     `diversity` is how far attention is spread out, from 0 (one key) to 1 (all keys alike), the mean over tokens, heads
     and layers. The first token of a second half does not count: it sees one key if the farther half is hidden. NaN if
-    attention cannot be measured. `diversity_gain` is what it loses if the farther half is hidden.
+    attention cannot be measured. `diversity_gain` is what it loses if the farther half is hidden, in layers that can
+    be measured in both passes. A layer cannot be measured where it merges tokens.
     """
 
     need: float
@@ -71,12 +72,18 @@ def measure(model: LanguageModel, tokens: Array, targets: Array, layout: Layout,
         near = _predictions(model, tokens[seconds], half, np.zeros_like(hidden), wanted)
     need = (_gain(full.loss, near.loss) + _gain(full.entropy, near.entropy)) / 2
     perplexity = math.exp(min(full.loss, 700.0))
-    gain = full.diversity - near.diversity
-    return Signals(need, perplexity, full.entropy, full.diversity, gain, len(wanted))
+    diversity, gain = _mean_of_known(full.diversity), _mean_of_known(full.diversity - near.diversity)
+    return Signals(need, perplexity, full.entropy, diversity, gain, len(wanted))
 
 
 def _gain(whole: float, half: float) -> float:
     return 1 - whole / half if half > 0 else 0.0
+
+
+def _mean_of_known(values: Array) -> float:
+    """Return the mean of the values that are not NaN, or NaN if all are."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else math.nan
 
 
 def _after(skipped: Array, lengths: Array) -> Array:
@@ -93,12 +100,12 @@ class _Predictions(NamedTuple):
 
     loss: float
     entropy: float
-    diversity: float
+    diversity: Array  # of each operation of attention in turn; NaN if it cannot be measured
 
 
 def _predictions(model: LanguageModel, tokens: Array, layout: Layout, skipped: Array, wanted: Array) -> _Predictions:
     """Predict the tokens `wanted` at the rows after the `skipped` first ones of each sequence."""
-    spread = _Spread(skipped + 1)
+    spread = _Spread(skipped + 1, layout.lengths)
     with no_grad(), observers.watch(spread):
         rows = model.hidden(Tensor(tokens), layout).data[_after(skipped, layout.lengths)]
     losses, entropies = np.empty(len(rows)), np.empty(len(rows))
@@ -108,22 +115,19 @@ def _predictions(model: LanguageModel, tokens: Array, layout: Layout, skipped: A
             log_p = ops.log_softmax(model.logits(Tensor(rows[part]))).data  # (chunk, V)
         losses[part] = -log_p[np.arange(len(log_p)), wanted[part]]
         entropies[part] = -(np.exp(log_p) * log_p).sum(axis=1)
-    return _Predictions(float(losses.mean()), float(entropies.mean()), spread.mean())
+    return _Predictions(float(losses.mean()), float(entropies.mean()), np.array(spread.found))
 
 
 class _Spread(Observer):
     """An observer that measures in every operation of attention how far it is spread out.
 
-    The queries after the `skipped` first ones of each sequence count.
+    The queries after the `skipped` first ones of each sequence count. `found` is the mean over them in each operation,
+    or NaN if there is none, or if the rows are not the tokens of sequences of these `lengths`, but groups of tokens.
     """
 
-    def __init__(self, skipped: Array) -> None:
-        self._skipped = skipped
-        self._found: list[float] = []
-
-    def mean(self) -> float:
-        """Return the mean over the operations."""
-        return float(np.mean(self._found)) if self._found else math.nan
+    def __init__(self, skipped: Array, lengths: Array) -> None:
+        self._counts, self._lengths = _after(skipped, lengths), lengths
+        self.found: list[float] = []
 
     @contextlib.contextmanager
     def forward(
@@ -135,7 +139,9 @@ class _Spread(Observer):
             ranges = np.stack([offsets[:-1], offsets[1:]], axis=1)
             first = options.get("first_visible")
             first = np.zeros(len(q), np.int64) if first is None else first
-            entropy = relative_entropy(q, k, offsets=offsets, key_ranges=ranges, first_visible=first)
-            if (counts := _after(self._skipped, np.diff(offsets))).any():
-                self._found.append(float(entropy[counts].mean(dtype=np.float64)))
+            found = math.nan
+            if self._counts.any() and np.array_equal(np.diff(offsets), self._lengths):
+                entropy = relative_entropy(q, k, offsets=offsets, key_ranges=ranges, first_visible=first)
+                found = float(entropy[self._counts].mean(dtype=np.float64))
+            self.found.append(found)
         yield lambda result: result

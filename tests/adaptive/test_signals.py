@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 from minigrad import no_grad
+from minigrad.adaptive import signals
 from minigrad.adaptive.signals import measure
 from minigrad.autograd import observers
 from minigrad.nn import Layout
 from minigrad.nn.language_model import LanguageModel
-from minigrad.ops.attention import relative_entropy_formula
+from minigrad.ops.attention import relative_entropy, relative_entropy_formula
 from minigrad.ops.softmax import log_softmax_formula
 from minigrad.quantised import quantise
 from tests.models import tiny
+from tests.models.wiola import tiny as wiola
 
 
 def packed(*lengths: int) -> tuple[np.ndarray, np.ndarray, Layout]:
@@ -72,6 +74,27 @@ def test_diversity_is_the_relative_entropy_of_attention() -> None:
     whole, half = (np.mean([each[-3:] for each in layers]) for layers in (seen[:2], seen[2:]))  # not of the fifth token
     assert found.diversity == pytest.approx(whole, rel=1e-4)
     assert found.diversity_gain == pytest.approx(whole - half, abs=1e-5)
+
+
+@pytest.mark.parametrize(("second_half", "merges"), [([3] * 6, True), ([1, 2, 4, 5, 6, 7], False)])
+def test_the_gain_in_diversity_is_that_of_layers_whose_rows_are_tokens_in_both_passes(
+    monkeypatch: pytest.MonkeyPatch, second_half: list[int], merges: bool
+) -> None:
+    model, seen = wiola.merging("float32", threshold=0.99), list[np.ndarray]()
+    monkeypatch.setattr(signals, "relative_entropy", lambda *a, **b: seen.append(relative_entropy(*a, **b)) or seen[-1])
+    ids = np.array([3] * 6 + second_half)
+    found = measure(model, ids, ids, Layout.packed([12]), view=12)
+    assert found is not None
+    layers, merging = model.config.num_layers, model.config.merging_layers
+    assert 0 < len(merging) < layers
+    whole, half = ([each for each in seen if len(each) == rows] for rows in (12, 6))
+    assert len(whole) == layers - len(merging)
+    assert len(half) == (len(whole) if merges else layers)
+    assert len(seen) == len(whole) + len(half)
+    plain = half if merges else [each for number, each in enumerate(half) if number not in merging]
+    before, after = (np.mean([each[-5:] for each in layers]) for layers in (whole, plain))
+    assert found.diversity == pytest.approx(before, rel=1e-4)
+    assert found.diversity_gain == pytest.approx(before - after, abs=1e-5)
 
 
 @pytest.mark.parametrize("length", [4, 5, 8, 20])
