@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
+import itertools
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -70,12 +73,12 @@ class Parser(Generic[Settings]):
             namespace, surplus = self._parser.parse_known_args(before)
         except argparse.ArgumentError as error:
             raise self._refusal(error, before) from None
-        for word in surplus:
-            if word.startswith("-") and word != "-":
-                raise self._unknown(word)
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
         # argparse takes positional words from one place alone; the others come back as surplus.
-        words = [*(word for each in self._positionals for word in values.pop(each.name, ())), *surplus, *behind]
+        words = [*(word for each in self._positionals for word in values.pop(each.name, ())), *surplus]
+        for word in filter(_looks_like_a_flag, words):
+            raise self._unknown(word)
+        words += behind
         for each in self._positionals:
             taken = len(words) if each.many else 1
             if given := [each.convert(word) for word in words[:taken]]:
@@ -99,9 +102,12 @@ class Parser(Generic[Settings]):
                 value = word.partition("=")[2]
                 return InputError(f"{option.spelling} is a switch and takes no value, not {value!r}")
         message = f"{option.spelling} needs a value: {option.expectation}"
-        following = arguments[arguments.index(option.spelling) + 1 :] if option.spelling in arguments else []
-        if following and option.kind is str:
-            message += f"; to give it {following[0]} write {option.spelling}={following[0]}"
+        pairs = itertools.pairwise(arguments)
+        refused = (after for flag, after in pairs if flag == option.spelling and _looks_like_a_flag(after))
+        if (meant := next(refused, None)) is not None:
+            with contextlib.suppress(InputError):
+                option.convert(meant)
+                message += f"; to give it {meant} write {option.spelling}={meant}"
         return InputError(message)
 
     def _unknown(self, flag: str) -> InputError:
@@ -112,7 +118,7 @@ class Parser(Generic[Settings]):
     def _unexpected(self, word: str) -> InputError:
         """Return the error for a word that is not a flag and has no place, with what it may have been meant for."""
         guess = None
-        if not word.startswith("-"):  # that word comes after --, so no flag was meant
+        if not word.startswith("-"):  # that word is a negative number, has a space or comes after --: no flag was meant
             guess = self._nearest(word) or (self.stray and f"{self._flags[self.stray]} {quoted(word)}")
         return self._hinted(f"unexpected argument {word!r}", guess)
 
@@ -124,6 +130,12 @@ class Parser(Generic[Settings]):
 
     def _hinted(self, said: str, guess: str | None) -> InputError:
         return InputError(f"{said}; did you mean {guess}?" if guess else f"{said}; see {self.prog} --help")
+
+
+def _looks_like_a_flag(word: str) -> bool:
+    """Whether a flag was meant: its name begins with a dash, has no space and is not a negative number."""
+    name = word.partition("=")[0]
+    return name.startswith("-") and name != "-" and " " not in name and not re.fullmatch(r"-\d*\.?\d+", name)
 
 
 class _Help(argparse.Action):

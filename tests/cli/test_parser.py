@@ -26,6 +26,7 @@ class Settings:
     dropout: float = option(0.0, "share of activations dropped", at_least=0, below=1)
     batch: int = option(8, "sequences per update", at_least=1, at_most=64)
     eval_every: int = option(100, "steps between two evaluations", at_least=1)
+    offset: float = option(0.0, "what is added")
     top_p: float = option(1.0, "mass kept", above=0, at_most=1)
     precision: str = option("float32", "how numbers are stored", choices=("float32", "bfloat16"))
     resume: str | None = option(None, "continue the run in DIR", value="DIR", bare="", none_means="")
@@ -113,6 +114,12 @@ def test_a_positional_argument_stands_anywhere():
         (["--steps"], "--steps needs a value: a whole number of at least 1"),
         (["--steps", "--plan"], "--steps needs a value: a whole number of at least 1"),
         (["--model", "--plan"], "--model needs a value: text; to give it --plan write --model=--plan"),
+        (["--model", "a", "--model", "-x"], "--model needs a value: text; to give it -x write --model=-x"),
+        (["--model", "-5", "--model", "-x"], "--model needs a value: text; to give it -x write --model=-x"),
+        (["--model", "a", "--model"], "--model needs a value: text"),
+        (["--offset", "-1e-1"], "--offset needs a value: a finite number; to give it -1e-1 write --offset=-1e-1"),
+        (["--offset", "--plan"], "--offset needs a value: a finite number"),
+        (["--precision", "--plan"], "--precision needs a value: one of float32, bfloat16"),
         (["--plan=no"], "--plan is a switch and takes no value, not 'no'"),
         (["steps", "4"], "unexpected argument 'steps'; did you mean --steps?"),
     ],
@@ -126,6 +133,20 @@ def test_a_missing_or_surplus_positional_argument_is_refused():
     assert refusal(GENERATE, "a", "b") == "unexpected argument 'b'; see generate.py --help"
     assert refusal(GENERATE, "a", "-") == "unexpected argument '-'; see generate.py --help"
     assert "is missing" not in refusal(GENERATE, "a", "--help=b")
+
+
+@pytest.mark.parametrize("before", [[], ["a"], ["a", "--tokens", "5"]])
+@pytest.mark.parametrize("word", ["-3", "-.5", "-a b"])
+def test_a_number_or_a_word_with_a_space_is_no_flag_wherever_it_stands(before, word):
+    if not before:
+        assert GENERATE.read([word])[0] == Reading(run=word)
+        return
+    assert refusal(GENERATE, *before, word) == f"unexpected argument {word!r}; see generate.py --help"
+
+
+@pytest.mark.parametrize("before", [[], ["a"], ["a", "--tokens", "5"]])
+def test_an_unknown_flag_is_named_also_if_its_value_has_a_space(before):
+    assert refusal(GENERATE, *before, "--token=5 6") == "unknown flag --token; did you mean --tokens?"
 
 
 def test_no_word_after_two_dashes_is_a_flag():
