@@ -119,10 +119,11 @@ def _answer(
 def _words(
     ids: list[int], encode: Callable[..., list[int]], messages: Sequence[Mapping[str, str]], number: int
 ) -> range:
-    """Return the places of the words of a message: the tokens of a conversation that change if it is a letter."""
+    """Return the places of the words of a message: the tokens of a conversation that change with its content."""
     text = messages[number]["content"].strip()  # a form may leave out spaces around it
-    letter = next(each for each in "abc" if each not in (text[:1], text[-1:]))
-    other = [*messages[:number], {**messages[number], "content": letter}, *messages[number + 1 :]]
+    # A control character forms no token with a space of the form before it, as a letter would.
+    mark = next(each for each in "\1\2\3" if each not in (text[:1], text[-1:]))
+    other = [*messages[:number], {**messages[number], "content": mark}, *messages[number + 1 :]]
     changed = encode(other, add_generation_prompt=False)
     return range(_common(ids, changed), len(ids) - _common(ids[::-1], changed[::-1]))
 

@@ -174,6 +174,20 @@ def test_words_are_distinguished_from_the_form_of_a_foreign_template(content):
     assert spoken(FOREIGN, ids, speakers, "") == "<|im_start|>system\nBe kind.<|im_end|>\n" + 2 * begin
 
 
+def test_a_space_of_the_form_before_a_message_is_none_of_its_words():
+    pytest.importorskip("jinja2")
+    letters = tokenizer.train(["a a b b c c"] * 9, vocab_size=280, special_tokens=["<s>", "</s>"])
+    assert all(len(letters.encode(f" {letter}")) == 1 for letter in "abc")
+    form = ChatTemplate(
+        letters,
+        "{% for m in messages %}{% if m.role == 'user' %}<s>[INST] {{ m.content }} [/INST]{% else %}"
+        " {{ m.content }}</s>{% endif %}{% endfor %}",
+    )
+    ids, speakers = form.render([{"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "So"}])
+    assert spoken(letters, ids, speakers, "user") == "What is it?"
+    assert spoken(letters, ids, speakers, "") == "<s>[INST]  [/INST]"
+
+
 def test_an_answer_is_learned_whole_also_between_a_question_and_its_repetition():
     pytest.importorskip("jinja2")
     repeated = "{% if m.role == 'assistant' %}{{ messages[loop.index0 - 1].content }}{% endif %}"
