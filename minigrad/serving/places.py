@@ -40,8 +40,9 @@ class Places:
     def take(self, prompt: Sequence[int] = ()) -> int:
         """Return a place, now empty; of the pieces that it held, those of `prompt` can still be copied."""
         place = self._free.popleft()
-        stops = [*range(self.piece, len(prompt), self.piece), len(prompt) - 1]  # the last token is in no piece
-        self._held[place] &= {prefix_hash(prompt, stop) for stop in stops}
+        if self._held[place]:
+            stops = [*range(self.piece, len(prompt), self.piece), len(prompt) - 1]  # the last token is in no piece
+            self._held[place] &= {prefix_hash(prompt, stop) for stop in stops}
         lengths = self.cache.lengths.copy()
         lengths[place] = 0
         self.cache.truncate(lengths)

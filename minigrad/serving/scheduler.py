@@ -203,8 +203,10 @@ class Scheduler:
         for text in list(self._reading):
             self._copy_pieces(text)
             stop = self._stop(text)
+            if left <= 0 or stop == text.read:
+                continue
             piece = prefix_hash(text.prompt, stop)
-            if left > 0 and stop > text.read and (text.scored or piece not in begun):
+            if text.scored or piece not in begun:
                 begun.add(piece)
                 chosen.append(text)
                 left -= stop - text.read

@@ -139,10 +139,15 @@ class Replicas:
         own = parts if size == 1 else [share for part in parts for share in part.parts(size)[rank : rank + 1]]
         self._earlier, nats = [], 0.0
         for number, part in enumerate(own):
-            if number:  # the next part replaces what the modules measured in the one before
+            if number and self._measures:  # the next part replaces what the modules measured in the one before
                 self._earlier += self._newest()
             nats += self.run(work, part, step=step, num_targets=batch.num_targets)
         return nats
+
+    @functools.cached_property
+    def _measures(self) -> bool:
+        """Whether the model has any figures; asked after its first pass, before which a module may have none."""
+        return bool(self.models[0].measurements())
 
     def compile_kernels(self, batch: Batch) -> None:
         """Compile every kernel by a pass over a small batch; the weights stay as they are."""

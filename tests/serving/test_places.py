@@ -71,6 +71,17 @@ def test_a_place_that_is_taken_again_keeps_the_pieces_of_its_next_prompt_alone()
     assert (places.cache.keys[:, place] == 1).all()
 
 
+def test_a_prompt_is_not_hashed_for_a_place_that_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    places, hashed = Places(build("gpt2"), 1, CONTEXT, piece=4), list[int]()
+    monkeypatch.setattr("minigrad.serving.places.prefix_hash", lambda _, stop: hashed.append(stop) or bytes([stop]))
+    place = places.take(PROMPT)
+    assert not hashed
+    places.hold(place, PROMPT, 4)
+    places.leave(place)
+    places.take(PROMPT)
+    assert hashed == [4, 4, 8, 8]
+
+
 def test_the_place_that_is_free_for_longest_is_taken_first() -> None:
     places = Places(build("gpt2"), 3, CONTEXT)
     taken = [places.take() for _ in range(3)]

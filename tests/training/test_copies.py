@@ -92,10 +92,14 @@ def test_only_a_shared_array_stays_common_to_copies() -> None:
 
 def test_a_step_does_not_search_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[nn.Module] = []
-    learners, find = Copies(build("gpt2", dropout=0.5), 2), nn.Module.named_modules
+    learners, find = Copies(build("gpt2", dropout=0.5), 2, parts=3), nn.Module.named_modules
     monkeypatch.setattr(nn.Module, "named_modules", lambda self, prefix="": searched.append(self) or find(self, prefix))
     learners.run(forward_backward, texts(0, [4, 4]))
     assert not searched
+    for step in range(3):
+        learners.accumulate(forward_backward, texts(0, [4] * 6), step)
+    assert searched.count(learners.models[0]) == 1  # for figures, which it has none of
+    searched.clear()
     learners.measurements()
     assert searched[0] is learners.models[0]
     assert learners.models[1] not in searched  # its twin in the other process was searched
