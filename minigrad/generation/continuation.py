@@ -49,8 +49,12 @@ class Continuation:
         if rules.sampling.penalises:
             self.counts = np.bincount(prompt, minlength=len(rules.ends)).astype(np.float64)
             self.counts[rules.uncounted] = 0
-        tokenizer, stop = rules.tokenizer, rules.sampling.stop
-        self._stream = None if tokenizer is None else TextStream(_decoder_after(prompt, tokenizer), stop)
+        self._stream: TextStream | None = None
+        if rules.tokenizer is not None:
+            decoder = rules.tokenizer.stream_decoder()
+            for token in last_tokens(prompt, rules.tokenizer):
+                decoder.push(token)
+            self._stream = TextStream(decoder, rules.sampling.stop)
 
     @property
     def left(self) -> int:
@@ -104,13 +108,12 @@ class Continuation:
         return text
 
 
-def _decoder_after(prompt: list[int], tokenizer: Tokenizer) -> StreamDecoder:
-    """Return a decoder of the tokens after a prompt, whose last character may be incomplete."""
-    decoder = tokenizer.stream_decoder()
-    for token in prompt[-3:]:  # the most bytes that an incomplete character has
-        if token < tokenizer.vocab_size:
-            decoder.push(token)
-    return decoder
+def last_tokens(prompt: Sequence[int], tokenizer: Tokenizer) -> list[int]:
+    """Return the last tokens of a prompt, which may begin a character that its text completes.
+
+    An incomplete character has three bytes at most. Ids beyond those of the tokenizer have none, and are left out.
+    """
+    return [token for token in prompt[-3:] if token < tokenizer.vocab_size]
 
 
 class TextStream:

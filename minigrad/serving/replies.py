@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from minigrad.generation.continuation import Token
+from minigrad.generation.continuation import Token, last_tokens
 from minigrad.serving.bodies import ChatBody, CompletionBody
 from minigrad.serving.scheduler import Scored
 from minigrad.typing import Tokenizer
@@ -70,7 +70,8 @@ class Reply:
         prefix = "chatcmpl" if self.is_chat else "cmpl"
         self._head = {"id": f"{prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}
         self._lengths = defaultdict[int, int](int)  # characters that the tokens of each text have completed so far
-        self._decoders = [self._decoder_after(prompt) for prompt in prompts for _ in range(body.n)]
+        ends = [tokenizer.decode_bytes(last_tokens(prompt, tokenizer)) for prompt in prompts]
+        self._decoders = [_decoder(end) for end in ends for _ in range(body.n)]
         self._echoes = dict[int, Echo]()
 
     @property
@@ -154,12 +155,6 @@ class Reply:
             self._lengths[part.index] += len(decoder.decode(data))
         return found
 
-    def _decoder_after(self, prompt: Sequence[int]) -> codecs.IncrementalDecoder:
-        """Return a decoder of the tokens after a prompt, whose last character may be incomplete."""
-        decoder = _decoder()
-        decoder.decode(b"".join(map(self._bytes, prompt[-3:])))  # the most bytes that an incomplete character has
-        return decoder
-
     def _added_spaces(self, tokens: Iterable[int]) -> int:
         """Return how many spaces the tokens of a text begin with that the text does not: byte fallback adds one."""
         ids = [token for token in tokens if token < self._tokenizer.vocab_size]
@@ -187,8 +182,11 @@ class Reply:
         return self._tokenizer.decode_bytes([token]) if token < self._tokenizer.vocab_size else b""
 
 
-def _decoder() -> codecs.IncrementalDecoder:
-    return codecs.getincrementaldecoder("utf-8")("replace")
+def _decoder(before: bytes = b"") -> codecs.IncrementalDecoder:
+    """Return a decoder of the bytes after those `before`, whose last character may be incomplete."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(before)
+    return decoder
 
 
 def _broken(pending: bytes, data: bytes) -> int:
