@@ -60,8 +60,8 @@ def best(study: Study, results: Results, count: int) -> list[str]:
     if not fair:
         why = "a run of the control failed" if compared[0].failed else "every other arm leaks or has a failed run"
         raise InputError(
-            f"{study.path.name}: no arm can be kept, because {why}. The report of this round says why runs failed: "
-            "change their arms, and begin anew with another --out"
+            f"{study.path.name}: no arm can be kept, because {why}. Change the arms that leak or fail (the "
+            "report of this round says why runs failed), and begin anew with another --out"
         )
     others = sorted(fair, key=lambda each: each.both.mean)
     return [study.control, *(each.arm.name for each in others[:count])]

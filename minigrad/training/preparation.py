@@ -109,8 +109,8 @@ class Preparation:
         used = checkpoint.seconds(folder.path) if folder else 0.0
         plan = Plan(settings, model, text, rates, claim, done, used, world=world, dial=dial, rows=plan_rows(settings))
         if lessons:
-            plan = replace(plan, lessons=lessons, taught=lessons.summary())
-            plan = replace(plan, teacher=lessons.teacher, read_by_teacher=lessons.read_by_teacher)
+            teacher, read = lessons.teacher, lessons.read_by_teacher
+            plan = replace(plan, lessons=lessons, taught=lessons.summary(), teacher=teacher, read_by_teacher=read)
         plan.check()
         if folder is None and asked.init:
             check_tokenizer(settings, text.tokenizer)

@@ -123,7 +123,7 @@ def test_a_search_ends_where_no_arm_is_left(tmp_path: Path, failing: set[str], w
     made = synthetic.study(tmp_path)
     rows = [each for each in synthetic.results(made) if each["job"]["seed"] or each["job"]["arm"] not in failing]
     failed = [(Job(arm, 0, "python-docs", "tokens", 1_000_000, None), "it diverged") for arm in failing]
-    with pytest.raises(InputError, match=f"no arm can be kept, because {why}"):
+    with pytest.raises(InputError, match=rf"no arm can be kept, because {why}\. Change the arms that leak or fail"):
         search.best(made, Results(rows, failed), 1)
 
 

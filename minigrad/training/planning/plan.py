@@ -109,7 +109,7 @@ class Plan:
         return costs.flops_per_token(self.model, min(self.source.attended_length(), context))
 
     def tokens_per_second(self) -> float:
-        """Estimate the speed of training; a teacher reads a token in a third of the time of its own training step."""
+        """Estimate the speed of training; a teacher only reads, which takes a third of the time of training it."""
         settings, length = self.settings, self.source.attended_length()
         update = optimizers.update_flops_per_token(settings.optimizer, self.model, settings.tokens_per_step)
         replicas = replicas_of(settings, self.model, self.world)
