@@ -122,10 +122,9 @@ def test_the_figures_of_the_test_text_are_what_the_runs_give() -> None:
     for arm, each, p in zip(arms, found, holm([each.p_differs() for each in found]), strict=True):
         (printed,) = read()["vsla-patterns-time"].values(f"test text, {arm}: difference, interval, p")
         assert floats(printed) == pytest.approx([*shown(each)[:3], p], abs=1e-4)
-    (printed,) = read()["wiola-or-llama-code"].values("test text, Wiola: difference, interval, p")
-    assert floats(printed) == pytest.approx(
-        shown(difference("Wiola", "Llama", "wiola_or_llama_code", part="test")), abs=1e-4
-    )
+    for name in ("wiola_or_llama_code", "wiola_or_llama_micro"):
+        (printed,) = read()[name.replace("_", "-")].values("test text, Wiola: difference, interval, p")
+        assert floats(printed) == pytest.approx(shown(difference("Wiola", "Llama", name, part="test")), abs=1e-4)
     for corpus, name in enumerate(("python-docs", "python-source")):
         (printed,) = read()["ngram-memory"].values(f"test text, {name}: difference, interval, p")
         expected = shown(difference("with tables", "without", "ngram_memory", part="test", corpus=corpus))
