@@ -1,6 +1,6 @@
 """Tokens per second and peak memory of a training step, size by size, beside the estimates of the plan.
 
-The models are those that train.py trains. Every size runs in a process of its own, so that its peak memory can be
+It builds each model as train.py does, and runs every size in a process of its own, so that its peak memory can be
 measured. Run with nothing else on the machine:
 
     python benchmarks/train_step.py            # nano, micro, mini, small

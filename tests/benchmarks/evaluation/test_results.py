@@ -131,6 +131,23 @@ def test_the_figures_of_the_test_text_are_what_the_runs_give() -> None:
         assert floats(printed) == pytest.approx(expected, abs=1e-4)
 
 
+def test_what_is_said_of_single_runs_is_what_they_give() -> None:
+    study, results = load("wiola_or_llama_micro")
+    (comparison,), record = study.comparisons(), read()["wiola-or-llama-micro"]
+    wiola, llama = (results.of(comparison, arm) for arm in ("Wiola", "Llama"))
+    (printed,) = record.values("differences of the pairs")
+    apart = [score(wiola[seed], 256) - score(llama[seed], 256) for seed in sorted(llama)]
+    assert floats(printed) == pytest.approx(apart, abs=1e-4)
+    seconds = [sum(run["seconds"] for run in runs.values()) for runs in (wiola, llama)]
+    assert record.value("processor time of a step of Wiola") == pytest.approx(seconds[0] / seconds[1], abs=0.005)
+    study, results = load("vsla_patterns_time")
+    full = results.of(study.comparisons()[0], "full")
+    (printed,) = read()["vsla-patterns-time"].values("steps with full attention and a fixed context")
+    assert [int(each.replace(",", "")) for each in re.findall(r"[\d,]*\d", printed)] == [
+        full[seed]["steps"] for seed in sorted(full)
+    ]
+
+
 @pytest.mark.parametrize("table", sorted((FOLDER / "tables").iterdir()), ids=lambda table: table.name)
 def test_the_record_of_a_study_is_what_its_table_gives(table: Path) -> None:
     name = table.name.removesuffix(".json.gz")
