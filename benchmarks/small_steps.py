@@ -3,8 +3,9 @@
 The setting is the one that nanoGPT (https://github.com/karpathy/nanoGPT) names for a CPU: 4 layers, 4 heads, width 128,
 sequences of 64 characters in batches of 12, no dropout, AdamW with betas 0.9 and 0.99, gradients clipped to 1. A step
 draws its batch from a text in memory. Both train a plain GPT-2: the peer is written below with PyTorch's own attention,
-cross-entropy and fused AdamW. `--case nano` and `--case mini` compare one thread with all on larger models.
-Run with nothing else on the machine:
+cross-entropy and fused AdamW, and also runs compiled. Both also multiply in bfloat16, which `train.py` does by default
+where the processor has instructions for it. `--case nano` and `--case mini` compare one thread with all on larger
+models. Run with nothing else on the machine:
 
     python benchmarks/small_steps.py --peer-python ~/peers/bin/python
     python benchmarks/small_steps.py --case nano
@@ -35,9 +36,18 @@ CASES: dict[str, tuple[str, str, dict[str, int], int, int]] = {
 }
 STEPS, ROUNDS = 20, 9
 LEARNING_RATE, BETAS, WEIGHT_DECAY = 1e-3, (0.9, 0.99), 0.1
+CONTESTANTS: dict[str, dict[str, Any]] = {
+    "minigrad": {"precision": "float32"},
+    "minigrad bfloat16": {"precision": "bfloat16"},
+    "torch": {"precision": "float32", "compiled": False},
+    "torch compiled": {"precision": "float32", "compiled": True},
+    "torch bfloat16": {"precision": "bfloat16", "compiled": False},
+    "torch compiled bfloat16": {"precision": "bfloat16", "compiled": True},
+}
+PEER = "torch"  # with which all others are compared
 
 
-def serve_minigrad(case: str, threads: int) -> None:
+def serve_minigrad(case: str, threads: int, precision: str) -> None:
     """Take some steps for each line on standard input; answer with their seconds."""
     from minigrad.system import hardware
 
@@ -45,10 +55,12 @@ def serve_minigrad(case: str, threads: int) -> None:
     import models
     from minigrad import optim
     from minigrad.data.tokens.source import Windows
+    from minigrad.kernels.gemm import backend
     from minigrad.random import generator
     from minigrad.training.workers import fastest
     from train import forward_backward
 
+    backend.use("auto", precision)
     family, size, changes, batch_size, context = CASES[case]
     model = models.build(family, size=size, dropout=0.0, **changes)
     optimizer = optim.AdamW(model.parameters(), betas=BETAS, weight_decay=WEIGHT_DECAY)
@@ -110,7 +122,9 @@ def torch_model(vocab_size: int, context: int) -> Any:
     return model
 
 
-def torch_step(model: Any, text: Any, batch_size: int, context: int) -> Callable[[float], None]:
+def torch_step(
+    model: Any, text: Any, batch_size: int, context: int, precision: str = "float32"
+) -> Callable[[float], None]:
     """Return a function that draws a batch from a row of ids and trains on it, at a learning rate."""
     import torch
     from torch import nn
@@ -124,7 +138,9 @@ def torch_step(model: Any, text: Any, batch_size: int, context: int) -> Callable
             group["lr"] = learning_rate
         starts = torch.randint(len(text) - context - 1, (batch_size,)).tolist()
         rows = torch.stack([text[start : start + context + 1] for start in starts])
-        model(rows[:, :-1], rows[:, 1:]).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16"):
+            loss = model(rows[:, :-1], rows[:, 1:])
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -132,13 +148,16 @@ def torch_step(model: Any, text: Any, batch_size: int, context: int) -> Callable
     return step
 
 
-def serve_torch(threads: int) -> None:
+def serve_torch(threads: int, precision: str, *, compiled: bool) -> None:
     """Do the same with PyTorch, in the setting of nanoGPT."""
     import torch
 
     torch.set_num_threads(threads)
     _, _, _, batch_size, context = CASES["nanogpt"]
-    step = torch_step(torch_model(VOCAB, context), torch.randint(VOCAB, (1_000_000,)), batch_size, context)
+    model = torch_model(VOCAB, context)
+    if compiled:
+        model = torch.compile(model)
+    step = torch_step(model, torch.randint(VOCAB, (1_000_000,)), batch_size, context, precision)
     serve({"steps": lambda: [step(LEARNING_RATE) for _ in range(STEPS)]})
 
 
@@ -151,35 +170,35 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.serve:
         options = json.loads(arguments.serve)
-        (serve_torch if options.pop("peer") else serve_minigrad)(**options)
+        (serve_minigrad if "case" in options else serve_torch)(**options)
         return
     from minigrad.system import hardware
 
     print(describe_machine())
-    peers = [False]
-    if arguments.case == "nanogpt" and has(arguments.peer_python, "torch"):
-        peers.append(True)
-    running: dict[tuple[bool, int], Contestant] = {}
-    for peer in peers:
+    has_peer = arguments.case == "nanogpt" and has(arguments.peer_python, "torch")
+    running: dict[tuple[str, int], Contestant] = {}
+    for name, options in CONTESTANTS.items():
+        is_peer = name.startswith(PEER)
+        if is_peer and not has_peer:
+            continue
         for threads in dict.fromkeys((hardware.threads(), 1)):
-            options = {"peer": True} if peer else {"peer": False, "case": arguments.case}
-            python = arguments.peer_python if peer else sys.executable
-            running[peer, threads] = Contestant(__file__, python, options | {"threads": threads})
-            running[peer, threads].turn("steps", times=0)  # alone, because starting uses all processors
+            own = options | {"threads": threads} | ({} if is_peer else {"case": arguments.case})
+            python = arguments.peer_python if is_peer else sys.executable
+            running[name, threads] = Contestant(__file__, python, own)
+            running[name, threads].turn("steps", times=0)  # alone, because starting uses all processors
     for _ in range(ROUNDS):
         for contestant in running.values():
             contestant.turn("steps", times=1)
     results = []
-    print(f"{'contestant':<12} {'threads':>7} {'ms a step':>10} {'steps/s':>8} {'of one thread':>14} {'of torch':>9}")
-    for (peer, threads), contestant in running.items():
+    print(f"{'contestant':<24} {'threads':>7} {'ms a step':>10} {'steps/s':>8} {'of one thread':>14} {'of torch':>9}")
+    for (name, threads), contestant in running.items():
         contestant.close()
         seconds = contestant.median("steps") / STEPS
-        alone = running[peer, 1].median("steps") / STEPS / seconds
-        torch = running[True, threads].median("steps") / STEPS / seconds if len(peers) > 1 else None
-        results.append({"peer": peer, "threads": threads, "seconds": seconds, "of_one": alone, "of_torch": torch})
+        alone = running[name, 1].median("steps") / STEPS / seconds
+        torch = running[PEER, threads].median("steps") / STEPS / seconds if has_peer else None
+        results.append({"name": name, "threads": threads, "seconds": seconds, "of_one": alone, "of_torch": torch})
         ratio = f"{torch:8.2f}x" if torch else ""
-        name = "torch" if peer else "minigrad"
-        print(f"{name:<12} {threads:>7} {1e3 * seconds:10.1f} {1 / seconds:8.1f} {alone:13.2f}x {ratio}")
+        print(f"{name:<24} {threads:>7} {1e3 * seconds:10.1f} {1 / seconds:8.1f} {alone:13.2f}x {ratio}")
     print(json.dumps({"machine": describe_machine(), "case": arguments.case, "results": results}))
 
 

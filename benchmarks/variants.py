@@ -33,12 +33,11 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from benchmarks.evaluation.intervals import quantile
 from minigrad.training.report.one_run import COPIES
 
 ROOT = Path(__file__).parent.parent
 _STOPPED = (130, 143)  # exit codes of train.py after Ctrl-C and SIGTERM
-# The 97.5% points of Student's t distribution with 1, 2, 3 ... degrees of freedom.
-_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
 
 Run = dict[str, Any] | None
 """The result of a run as in minigrad.json, with its tokens per second and the first step at which it was found to copy
@@ -62,9 +61,7 @@ def interval(values: Sequence[float]) -> Interval:
     mean, freedom = statistics.fmean(values), len(values) - 1
     if not freedom:
         return Interval(mean, -math.inf, math.inf)
-    # Beyond the table: the first terms of the expansion of t around the normal distribution.
-    t = _T[freedom - 1] if freedom <= len(_T) else 1.95996 + 2.3722 / freedom + 2.8225 / freedom**2
-    half = t * statistics.stdev(values) / math.sqrt(len(values))
+    half = quantile(0.975, freedom) * statistics.stdev(values) / math.sqrt(len(values))
     return Interval(mean, mean - half, mean + half)
 
 

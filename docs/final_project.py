@@ -119,7 +119,9 @@ def training(project: Project) -> Iterator[str]:
     if "test_bits_per_byte" not in result:
         yield "the test text was not read: give train.py the flag --test"
     counted = result.get("ngram_bits_per_byte")
-    if counted and result["bits_per_byte"] >= counted:
+    if counted is None:
+        yield "the run was too short for the table of which byte follows which five: train longer"
+    elif result["bits_per_byte"] >= counted:
         yield (
             f"it needs {result['bits_per_byte']:.2f} bits per byte of validation text, and a table of which byte "
             f"follows which five needs {counted:.2f}: train longer, or look for what keeps it from learning"

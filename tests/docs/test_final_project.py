@@ -221,7 +221,8 @@ def test_the_training(done: Project, tmp_path: Path) -> None:
     record = done.folder / "run" / FILE
     content = read_json(record)
     for change, said in (
-        ({"bits_per_byte": 1.01 * content["result"]["ngram_bits_per_byte"]}, "train longer"),
+        ({"bits_per_byte": 1.01 * content["result"]["ngram_bits_per_byte"]}, "from learning"),
+        ({"ngram_bits_per_byte": None}, "the run was too short"),
         ({"test_bits_per_byte": None}, "the flag --test"),
         ({"bits_per_byte": None}, "has not ended"),
     ):
