@@ -102,7 +102,7 @@ class Distillation:
         """Compare the student with its teacher on the validation text."""
         teacher = before["teacher_bits_per_byte"]
         sentence = (
-            f"The validation text takes the student {bits_per_byte:.3f} bits per byte, and its teacher "
+            f"On the validation text the student needs {bits_per_byte:.3f} bits per byte, and its teacher "
             f"{teacher:.3f} (lower is better)."
         )
         note = "The training curve above is of the loss with the share of the teacher, which is not a loss on text."

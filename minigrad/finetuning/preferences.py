@@ -2,7 +2,7 @@
 
     {"messages": [{"role": "user", "content": "Hi!"}], "chosen": "Hello.", "rejected": "What?"}      a line of a .jsonl
 
-Every tenth pair is held out, to measure learning on pairs that no step saw.
+Every tenth question is held out, with all its pairs, to measure learning on questions that no step saw.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from minigrad.training.run import Finding
 from minigrad.training.settings import RunSettings
 from minigrad.typing import Array
 
-_EVERY = 10  # the tenth pair is held out
+_EVERY = 10  # the tenth question is held out, with all its pairs
 _TOGETHER = 32  # pairs whose log-probabilities are computed at once
 
 
@@ -85,8 +85,10 @@ class PreferenceLearning(EpochSource, Lessons):
         self, settings: RunSettings, pairs: Sequence[Pair], form: ChatForm, make_reference: Callable[[], LanguageModel]
     ) -> None:
         self.settings, self.form, self.make_reference = settings, form, make_reference
-        self.held_out = [pair for number, pair in enumerate(pairs) if number % _EVERY == _EVERY - 1]
-        self.pairs = [pair for number, pair in enumerate(pairs) if number % _EVERY != _EVERY - 1]
+        questions = list(dict.fromkeys(tuple(pair.prompt) for pair in pairs))
+        held_out = set(questions[_EVERY - 1 :: _EVERY])
+        self.held_out = [pair for pair in pairs if tuple(pair.prompt) in held_out]
+        self.pairs = [pair for pair in pairs if tuple(pair.prompt) not in held_out]
         super().__init__(np.array([pair.length for pair in self.pairs]), settings.context)
         self.model: LanguageModel | None = None
         self.reference: list[Array] = []  # of each pair, the log-probabilities of the tokens of both answers
@@ -124,9 +126,9 @@ class PreferenceLearning(EpochSource, Lessons):
         share, margin = float((chosen > rejected).mean()), float((chosen - rejected).mean())
         which = "held-out pairs" if self.held_out else "learned pairs"
         learned = (
-            f"In {100 * share:.0f}% of {len(pairs):,} {which} the chosen answer gained on the rejected one, by "
-            f"{margin:.2f} nats on average: chosen answers changed by {chosen.mean():+.2f}, rejected ones by "
-            f"{rejected.mean():+.2f} nats."
+            f"In {100 * share:.0f}% of {len(pairs):,} {which} the chosen answer gained on the rejected one; the mean "
+            f"gain over all of them is {margin:.2f} nats: chosen answers changed by {chosen.mean():+.2f}, rejected "
+            f"ones by {rejected.mean():+.2f} nats."
         )
         figures = {"preferred": share, "margin": margin, "chosen": float(chosen.mean())}
         return teaching.finding(learned, figures, before["bits_per_byte"], bits_per_byte)
@@ -137,7 +139,8 @@ class PreferenceLearning(EpochSource, Lessons):
 
     def summary(self) -> str:
         """Describe the data, in words."""
-        held_out = f", {len(self.held_out):,} more are held out" if self.held_out else ""
+        none = f"; with fewer than {_EVERY} different questions none is held out"
+        held_out = f", {len(self.held_out):,} more are held out" if self.held_out else none
         return f"{plural(len(self.pairs), 'pair')} of answers in {self.settings.data}{held_out}"
 
     def fingerprint(self) -> str:

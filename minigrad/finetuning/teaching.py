@@ -165,7 +165,7 @@ def finding(learned: str, figures: dict[str, float], before: float, now: float, 
     """Return what was learned, with the bits per byte of the validation text before and now."""
     change = f"{100 * (now / before - 1):+.1f}%"
     forgotten = (
-        f"The validation text of the pre-training took {before:.3f} bits per byte before, and takes "
+        f"The model needed {before:.3f} bits per byte for the validation text of the pre-training before, and needs "
         f"{now:.3f} now ({change}; lower is better)."
     )
     section = f"<h2>What it learned</h2><p>{learned}</p><h2>What it forgot</h2><p>{forgotten}</p>{table}"
@@ -187,7 +187,7 @@ def _verdict(when: str, figures: Mapping[str, float]) -> str:
         "recall": lambda share: f"{100 * share:.1f}% of the answers exact",
         "recall_reworded": lambda share: f"{100 * share:.1f}% to reworded questions",
         "preferred": lambda share: f"{100 * share:.1f}% of the pairs further apart",
-        "margin": lambda nats: f"by {nats:.2f} nats",
+        "margin": lambda nats: f"{nats:+.2f} nats on average",
         "bits_per_byte": lambda bits: f"validation text {bits:.3f} bits per byte",
     }
     return f"{when} the lessons: " + ", ".join(words[name](figures[name]) for name in words if name in figures)

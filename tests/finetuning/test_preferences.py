@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,23 +58,42 @@ def test_what_is_no_pair_is_named_with_its_line(tmp_path: Path, lines: list[str]
     assert message in str(caught.value)
 
 
-def test_the_weights_of_a_step_are_those_of_dpo_against_the_frozen_reference(tmp_path: Path) -> None:
-    pairs = read(tmp_path, *(line(asked=chr(97 + number)) for number in range(11)))
+def learning(pairs: list[Pair], reference: Callable[[], Any] = build) -> PreferenceLearning:
     settings = RunSettings(
         objective="dpo", data="pairs.jsonl", batch=8, context=64, lr=1.0, warmup=1, threads=1, **EVERY
     )
-    form = ChatTemplate(TOK)
-    some = PreferenceLearning(settings, pairs, form, build)
+    return PreferenceLearning(settings, pairs, ChatTemplate(TOK), reference)
+
+
+def test_every_tenth_question_is_held_out_with_all_its_pairs(tmp_path: Path) -> None:
+    asked = "abcdefghijka" + "jlmnopqrstuv"  # a and j twice; j is the tenth, and t the twentieth
+    pairs = read(tmp_path, *(line(chosen=f"yes {n}", asked=letter) for n, letter in enumerate(asked)))
+    some = learning(pairs)
+    assert some.held_out == [pairs[9], pairs[12], pairs[21]]
+    assert some.pairs == [pair for pair in pairs if pair not in some.held_out]
+    assert some.summary() == "21 pairs of answers in pairs.jsonl, 3 more are held out"
+
+
+def test_a_file_with_few_questions_leaves_no_pair_to_hold_out(tmp_path: Path) -> None:
+    pairs = read(tmp_path, *(line(asked=chr(97 + number % 9)) for number in range(30)))
+    some = learning(pairs)
+    assert (some.pairs, some.held_out) == (pairs, [])
+    assert some.summary().endswith("in pairs.jsonl; with fewer than 10 different questions none is held out")
+
+
+def test_the_weights_of_a_step_are_those_of_dpo_against_the_frozen_reference(tmp_path: Path) -> None:
+    pairs = read(tmp_path, *(line(asked=chr(97 + number)) for number in range(11)))
+    some = learning(pairs)
     assert (len(some.pairs), len(some.held_out)) == (10, 1)
     assert some.summary() == "10 pairs of answers in pairs.jsonl, 1 more are held out"
     assert some.tokens_before(3, seed=0, batch_size=8) == 3 * some.tokens_per_pass(8)
     assert some.describe(8) == ": about 10 pairs of answers"
     assert some.attended_length() == pairs[0].length / 2
-    assert some.fingerprint() != PreferenceLearning(settings, pairs[:5], form, build).fingerprint()
+    assert some.fingerprint() != learning(pairs[:5]).fingerprint()
     model: Any = build()
     with no_grad():
         model.head()[0] += 1.0
-    assert some.fingerprint() != PreferenceLearning(settings, pairs, form, lambda: model).fingerprint()
+    assert some.fingerprint() != learning(pairs, lambda: model).fingerprint()
     model = build()
     some.begin(model)
     batch = some.batch(seed=0, step=0, batch_size=8)

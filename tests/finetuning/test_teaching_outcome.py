@@ -54,3 +54,15 @@ def test_the_answers_are_compared_with_those_before_and_the_wrong_ones_are_shown
     )
     assert "1 of 2 taught questions are answered token for token (50%; before: 0%)" in found.section
     assert found.section.index("c<br>d") < found.section.index("a &lt;b&gt;")
+
+
+def test_the_mean_gain_of_chosen_answers_is_said_with_its_sign() -> None:
+    figures = {"preferred": 0.6, "margin": -0.3, "chosen": 0.1}
+    found = teaching.finding("Some pairs moved apart.", figures, 1.6, 2.0)
+    assert found.verdict == (
+        "after the lessons: 60.0% of the pairs further apart, -0.30 nats on average, validation text 2.000 bits per "
+        "byte (+25.0%)"
+    )
+    assert "needed 1.600 bits per byte for the validation text of the pre-training before, and needs 2.000 now" in (
+        found.section
+    )

@@ -62,7 +62,7 @@ def test_the_book_is_learned_and_the_report_says_what_was_forgotten(taught: Path
     page = (taught / "report.html").read_text(encoding="utf-8")
     assert "4 of 4 taught questions are answered token for token (100%; before: 0%)" in page
     assert "<td>be?<td>eb.<td>eb." in page
-    assert "bits per byte before, and takes" in page
+    assert "for the validation text of the pre-training before, and needs" in page
     assert f"not taught, {100 * found['result']['recall_reworded']:.0f}% are." in page
     assert "<h2>Asked in other words</h2><p>5 of 5" in page  # three are too long
     assert "<td>be<td>eb." in page
@@ -114,7 +114,7 @@ def test_a_changed_book_is_refused_on_resume(
     killed_at(monkeypatch, 6, teaching(path, finished, tmp_path / "run"))
     path.write_text(json.dumps(talk).replace('"b"', '"c"'), encoding="utf-8")
     error = refusal(capsys, "--resume", tmp_path / "run")
-    either = f"what {path} teaches, or the model in {finished},"
+    either = f"what minigrad teaches from {path}, or the model in {finished},"
     assert error.startswith(f"{either} is not the one that {tmp_path / 'run'} began with")
 
 

@@ -66,7 +66,7 @@ def test_a_run_from_before_there_was_a_test_is_not_continued_nor_tested_on_what_
     del content["test_text"], content["settings"]["test"]
     (folder / "minigrad.json").write_text(json.dumps(content), encoding="utf-8")
     error = refusal(capsys, "--resume", folder, "--steps", 9)
-    assert f"the text of {text}, and a part of it is now held out for the test, is not the one that" in error
+    assert f"the text of {text}, now without a part that is held out for the test, is not the one that" in error
     assert evaluate(EvaluateConfig(str(folder), threads=1)).whole.tokens  # on the validation text that it had
     with pytest.raises(Exception, match="was trained without a test text of its own"):
         evaluate(EvaluateConfig(str(folder), split="test", threads=1))

@@ -47,7 +47,7 @@ def difference(record: Record, found: Mapping[str, str]) -> str:
     name = record.text_name
     if record.text != found["text"]:
         if found["test_text"] and not record.test_text:  # the run began before there was a test
-            return f"the text of {name}, and a part of it is now held out for the test,"
+            return f"the text of {name}, now without a part that is held out for the test,"
         return f"the text of {name}, the tokenizer, or the way in which minigrad encodes the text,"
     if record.base != found["base"]:
         return f"the model in {record.used['init']}"
@@ -55,7 +55,8 @@ def difference(record: Record, found: Mapping[str, str]) -> str:
         if teacher := record.used.get("teacher"):
             return f"the model in {teacher}"
         compares = record.used.get("replay") or record.used.get("objective") in ("dpo", "grpo")
-        return f"what {record.data} teaches" + (f", or the model in {record.used['init']}," if compares else "")
+        or_model = f", or the model in {record.used['init']}," if compares else ""
+        return f"what minigrad teaches from {record.data}{or_model}"
     for part in ("validation", "test"):
         if getattr(record, f"{part}_text") not in ("", found[f"{part}_text"]):
             return f"the {part} text of {record.used.get('held_out') or name}"
@@ -63,7 +64,10 @@ def difference(record: Record, found: Mapping[str, str]) -> str:
 
 
 def check_beginnings(settings: TrainConfig, test: Iterable[str]) -> None:
-    """Raise InputError if a test is wanted, and a model of --init or --teacher, or its own, was trained on its text."""
+    """Raise InputError if a test is wanted, and a model was trained on the test text.
+
+    The models are those of --init and --teacher, and all that these began from or learned from.
+    """
     found, folders, seen = of_test(test), [settings.init, settings.teacher] if settings.test else [], set[Path]()
     while folders:
         folder = folders.pop()
