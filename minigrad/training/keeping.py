@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
 from pathlib import Path
 
 from minigrad.adapters import files
@@ -22,9 +23,13 @@ def write_what_is_due(run: Run, *, stops: bool) -> None:
     if stops or run.is_due(run.settings.save_every):
         save(run, wait=stops or run.is_finished)
     elif run.is_best and run.world.rank == 0:
-        with run.evaluating():
-            run.folder.check()
-            run.writer.begin(files.trained(run.model), lambda weights: _write_model(run, weights, run.folder.best))
+        run.folder.check()
+        weights, kept = files.trained(run.model), _arrays(run)
+
+        def write(copies: Arrays) -> None:
+            _write_model(run, _published(run, copies, weights, kept), run.folder.best)
+
+        run.writer.begin(weights | kept, write)
 
 
 def save(run: Run, *, wait: bool = True) -> None:
@@ -56,14 +61,24 @@ def _begin_to_write(run: Run, moments: Arrays) -> None:
     folder.check()
 
     def write(copies: Arrays) -> None:
-        trained, beside = ({name: copies[name] for name in names} for names in (weights, kept))
-        published = functools.reduce(lambda found, guest: guest.published(found, beside), run.guests, trained)
+        published = _published(run, copies, weights, kept)
         for place in (folder.path, *([folder.best] if is_best else [])):
             _write_model(run, published, place)
-        checkpoint.save(folder.path, step, weights=trained, moments=beside, state=state)
+        checkpoint.save(folder.path, step, weights=_named(copies, weights), moments=_named(copies, kept), state=state)
         folder.world.last_word(folder.last_word())
 
     run.writer.begin(weights | kept, write)
+
+
+def _published(run: Run, copies: Arrays, weights: Iterable[str], kept: Iterable[str]) -> Arrays:
+    """Return the weights for other programs, from copies of the trained weights and of the arrays kept beside them."""
+    trained, beside = _named(copies, weights), _named(copies, kept)
+    return functools.reduce(lambda found, guest: guest.published(found, beside), run.guests, trained)
+
+
+def _named(copies: Arrays, names: Iterable[str]) -> Arrays:
+    """Return the copies with these names."""
+    return {name: copies[name] for name in names}
 
 
 def _write_model(run: Run, weights: Arrays, place: Path) -> None:

@@ -16,7 +16,7 @@ from minigrad.data.tokens.source import Spans
 from minigrad.data.tokens.token_files import TokenFile
 from minigrad.distributed.pipeline import Pipeline
 from minigrad.distributed.world import check_equal
-from minigrad.errors import DivergenceError
+from minigrad.errors import DivergenceError, InputError
 from minigrad.evaluate.losses import BATCH_TOKENS, Score
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import Optimizer
@@ -55,7 +55,7 @@ class Finding(NamedTuple):
 class Guest:
     """Something attached to a run from outside: it overrides the methods of the moments that it needs."""
 
-    name = ""  # of its state in a checkpoint
+    name = ""  # of its state in a checkpoint; a guest with a state needs one
 
     def begin(self, run: Run) -> None:
         """Prepare for the first step of this process; the weights are in place."""
@@ -89,7 +89,7 @@ class Guest:
         return {}
 
     def published(self, weights: Arrays, kept: Arrays) -> Arrays:
-        """Return the weights that are written for other programs; `kept` are moments and arrays of a checkpoint."""
+        """Return the weights that are written for other programs; `kept` holds the `arrays` of all guests."""
         return weights
 
     def examine(self, run: Run) -> Finding | None:
@@ -97,7 +97,10 @@ class Guest:
 
 
 class Run:
-    """A model in training. A checkpoint holds everything on which the next step depends."""
+    """A model in training. A checkpoint holds everything on which the next step depends.
+
+    Raises InputError for a guest that has a state and no name, because no run could continue from its checkpoints.
+    """
 
     quick_evaluation = 16_384  # validation tokens read during training; at the end all are
 
@@ -110,6 +113,12 @@ class Run:
         clock: Callable[[], float],
         guests: Sequence[Guest] = (),
     ) -> None:
+        for guest in guests:
+            if type(guest).state is not Guest.state and not guest.name:
+                kind = type(guest).__name__
+                raise InputError(
+                    f"a guest with a state needs a `name`, under which a checkpoint keeps it: {kind} has none"
+                )
         self.plan, self.settings, self.text, self.world = plan, plan.settings, plan.text, plan.world
         self.model: LanguageModel = plan.model
         self.folder, self.optimizer, self.budget, self.guests = folder, optimizer, budget, guests
@@ -188,10 +197,10 @@ class Run:
 
     def seconds_for_steps(self) -> float:
         """Return the seconds of the budget that are left for steps, without the evaluations and files at the end."""
-        # A token costs a third of one in training.
-        guess = BATCH_TOKENS * self.pace.seconds_per_step(1, {}) / (3 * self.settings.tokens_per_step)
+        # A token costs a third of one in training, in which each process computes a share of every step.
+        guess = self.world.size * BATCH_TOKENS * self.pace.seconds_per_step(1, {}) / (3 * self.settings.tokens_per_step)
         tokens = self.plan.tokens_at_end + (self.quick_evaluation if self.evaluates_twice else 0)
-        batches = math.ceil(tokens / BATCH_TOKENS)
+        batches = math.ceil(tokens / BATCH_TOKENS / self.world.size)  # of each process
         after = batches * self.pace.seconds_of("evaluated batch", guess)
         after += self.pace.seconds_of("sample", 1.0) + self.pace.seconds_of("save", 0.5) + _REPORT_SECONDS
         after += self.plan.seconds_to_write + self.plan.seconds_for_rivals()
@@ -237,7 +246,7 @@ class Run:
 
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Return a context in which the weights are those to evaluate and to write."""
+        """Return a context in which the weights are those to evaluate."""
         with contextlib.ExitStack() as contexts:
             for guest in self.guests:
                 contexts.enter_context(guest.evaluating(self))

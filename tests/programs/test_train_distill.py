@@ -32,6 +32,7 @@ def test_a_new_student_learns_and_a_killed_run_continues_bit_for_bit_and_its_com
     assert "KL(teacher, student) at temperature 1 is 0.5 of the loss" in " ".join(said.split())
     teacher = record(finished)["result"]["bits_per_byte"]
     assert record(tmp_path / "whole")["before"]["teacher_bits_per_byte"] == pytest.approx(teacher, rel=1e-6)
+    assert (tmp_path / "whole" / "best" / "model.safetensors").exists()
     page = (tmp_path / "whole" / "report.html").read_text(encoding="utf-8")
     assert f"bits per byte, and its teacher {teacher:.3f} (lower is better)" in page
     killed_at(monkeypatch, 6, distilling(text, finished, tmp_path / "killed"))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from minigrad.data.tokens.batches import Batch
+from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json
 from minigrad.training.folder import checkpoint, metrics
 from minigrad.training.folder.saving import Arrays
@@ -81,3 +82,20 @@ def test_a_guest_follows_a_run_and_continues_with_it(tmp_path: Path, capsys: pyt
     assert [line["diary"] for line in metrics.read(tmp_path / "run")][-1] == [8.0]
     assert read_json(tmp_path / "run" / "minigrad.json")["result"]["diary_steps"] == 8
     assert "<h2>Diary</h2>" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+class Nameless(Guest):
+    """A guest with a state that no checkpoint could give back to it."""
+
+    def state(self) -> Any:
+        return 1
+
+
+def test_a_guest_with_a_state_and_no_name_is_refused_before_the_run_begins(tmp_path: Path) -> None:
+    text = small_runs.write_text(tmp_path / "words.txt")
+    with (
+        small_runs.quick_runs(),
+        pytest.raises(InputError, match=r"a guest with a state needs a `name`.*: Nameless has none"),
+    ):
+        train(small_runs.settings(text, tmp_path / "run", steps=2), guests=[Nameless()])
+    assert not (tmp_path / "run").exists()

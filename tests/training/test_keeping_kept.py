@@ -14,6 +14,7 @@ from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import Best
 from minigrad.training.keeping import restore, save, write_what_is_due
 from minigrad.training.optimizers import matrices_of
+from minigrad.training.run import Guest
 from minigrad.training.validation import evaluate
 from train import take_step
 
@@ -94,6 +95,33 @@ def test_the_best_model_is_kept_and_known_to_a_run_that_continues(make):
     again = make()
     restore(again, checkpoint.load(run.folder.path))
     assert again.best == first
+
+
+class Halving(Guest):
+    """A guest that publishes half of each weight, by a factor that the checkpoint keeps."""
+
+    def arrays(self, run):
+        return {"factor": np.array([0.5], np.float32)}
+
+    def published(self, weights, kept):
+        return {name: kept["factor"] * array for name, array in weights.items()}
+
+
+def test_the_best_model_between_checkpoints_is_written_as_guests_publish_it(make):
+    run = make(ema=0.7)
+    run.guests.append(Halving())
+    for _ in range(3):
+        take_step(run)
+    evaluate(run, everything=False)
+    raw = weights(run)
+    write_what_is_due(run, stops=False)
+    run.writer.wait()
+    assert not checkpoint.steps(run.folder.path)
+    assert weights(run) == raw
+    found = models.load(run.folder.best).state_dict()
+    names = [name for name, _ in run.model.named_parameters()]
+    for name, average in zip(names, run.guests[0].average.values(), strict=True):
+        np.testing.assert_array_equal(found[name], 0.5 * average)
 
 
 def test_a_checkpoint_of_the_best_model_is_written_as_that_too(make):

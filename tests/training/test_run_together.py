@@ -9,6 +9,7 @@ import pytest
 
 import models
 from minigrad.errors import RunError
+from minigrad.evaluate.losses import BATCH_TOKENS
 from minigrad.kernels.gemm import backend as products
 from minigrad.system.signals import StopRequest
 from minigrad.training.reporting.step_log import StepLog
@@ -87,6 +88,31 @@ def test_the_clock_of_the_first_process_decides_for_all(make):
     first, second = together(2, decide)
     assert first == second
     assert first[0] > 900
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_each_process_evaluates_its_share_in_the_time_kept_for_the_end(make, size):
+    """Eight batches of a second each; before one was measured, a step of all processes tells how long they take."""
+
+    def reserved(world: Room) -> list[float]:
+        run = make(world=world, steps=None)
+        run.clock = lambda: 0.0
+        of_plan = vars(run.plan)
+        of_plan["evaluated_tokens"] = 0
+
+        def until_end(tokens: int) -> float:
+            of_plan["tokens_at_end"] = tokens
+            return run.seconds_for_steps()
+
+        def seconds() -> float:
+            return until_end(0) - until_end(8 * BATCH_TOKENS)
+
+        run.pace._steps = [0.0, 3.0 * run.settings.tokens_per_step / BATCH_TOKENS]  # of all processes together
+        guessed = seconds()
+        run.pace._work["evaluated batch"] = [1.0]
+        return [guessed, seconds()]
+
+    assert together(size, reserved)[0] == pytest.approx([8, 8 / size])
 
 
 def test_all_stop_if_one_is_asked_to(make):

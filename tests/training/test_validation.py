@@ -1,10 +1,11 @@
-"""The test text is read at the end of a run that asks for it, and by no other."""
+"""What is evaluated: the test text only at the end of a run that asks for it, and which models are the best."""
 
 from __future__ import annotations
 
 import pytest
 
 from minigrad.evaluate.losses import evaluate
+from minigrad.training import validation
 from minigrad.training.validation import score_of_test
 
 
@@ -20,3 +21,10 @@ def test_only_a_run_that_asks_for_it_reads_the_test_text(make):
     alone = evaluate(run.model, run.spans_of(run.text.test), run.text.byte_lengths, context=run.settings.context)
     assert found.loss == pytest.approx(alone.loss)
     assert run.best is None  # nothing is chosen by it
+
+
+@pytest.mark.parametrize(("objective", "learns_text"), [(None, True), ("distill", True), ("sft", False)])
+def test_a_run_that_learns_from_text_keeps_its_best_model(make, objective, learns_text):
+    run = make(objective=objective)
+    validation.evaluate(run, everything=False)
+    assert run.is_best == learns_text
