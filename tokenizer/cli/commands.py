@@ -170,11 +170,14 @@ def _text_files(paths: Iterable[Path], pattern: str | None) -> Iterator[Path]:
 
 def _texts(file: Path, errors: str, sizes: list[int]) -> Iterator[str]:
     """Yield a file in parts of whole lines, and append the size of each part to `sizes`."""
+    first = 0
     try:
         with open_file(file) as lines:
             while data := b"".join(lines.readlines(READ_SIZE)):
                 sizes.append(len(data))
-                yield decode_utf8(data, errors, way_out="leave the file out, or replace such bytes: --errors replace")
+                way_out = "leave the file out, or replace such bytes: --errors replace"
+                yield decode_utf8(data, errors, way_out=way_out, first=first)
+                first += len(data)
     except OSError as error:
         raise TokenizerError(f"cannot read {file}: {error.strerror}.") from error
     except TokenizerError as error:

@@ -24,17 +24,18 @@ def encode_utf8(text: str) -> bytes:
         ) from error
 
 
-def decode_utf8(data: bytes, errors: str = "strict", *, way_out: str) -> str:
+def decode_utf8(data: bytes, errors: str = "strict", *, way_out: str, first: int = 0) -> str:
     """Return the text of UTF-8 bytes; errors="replace" turns each broken character into U+FFFD.
 
-    Raises TokenizerError, with the `way_out`, for bytes that are not UTF-8 if errors="strict".
+    Raises TokenizerError, with the `way_out`, for bytes that are not UTF-8 if errors="strict". `first` is the position
+    of the first byte in its file, from which the error counts.
     """
     try:
         return data.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         around = data[max(0, error.start - 20) : error.start + 20]
         raise TokenizerError(
-            f"byte 0x{data[error.start]:02x} at position {error.start}, in {around!r}, is not UTF-8 "
+            f"byte 0x{data[error.start]:02x} at position {first + error.start}, in {around!r}, is not UTF-8 "
             f"({error.reason}); {way_out}."
         ) from error
 

@@ -44,6 +44,15 @@ def test_large_files_are_read_in_parts_of_whole_lines(run, corpus, tmp_path, mon
     assert tokenizer.load(tmp_path / "new").fingerprint() == tokenizer.train(lines, vocab_size=280).fingerprint()
 
 
+def test_a_broken_byte_is_named_with_its_position_in_the_file(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(commands, "READ_SIZE", 60)
+    path = tmp_path / "big.txt"
+    path.write_bytes(b"nine here\n" * 20 + b"four\xff\n")
+    code, _, errors = run("train", path, "--out", tmp_path / "new", "--vocab-size", 280)
+    assert code == 2
+    assert "big.txt: byte 0xff at position 204, in" in errors
+
+
 @pytest.mark.parametrize(
     ("format", "name", "file"),
     [("gpt2", "new", "merges.txt"), ("tiktoken", "new.tiktoken", ""), ("huggingface", "new", "tokenizer.json")],

@@ -24,6 +24,8 @@ def test_broken_utf8_is_named_or_replaced():
     said = r"byte 0xe9 at position 3, in b'caf\\xe9!', is not UTF-8 \(invalid continuation byte\); leave it out\.$"
     with pytest.raises(TokenizerError, match=said):
         decode_utf8(b"caf\xe9!", way_out="leave it out")
+    with pytest.raises(TokenizerError, match="at position 103, in"):
+        decode_utf8(b"caf\xe9!", way_out="leave it out", first=100)
 
 
 @given(st.lists(st.text("ae\u0301\u0308é")))
