@@ -61,7 +61,8 @@ def train(
     Started by mpiexec, all processes train together: the first one writes, and the others return None. `clock` returns
     the seconds since the run began. `explicit` names the settings that were given, by default the ones that differ from
     their defaults: a continued run refuses the ones it does not have. `guests` follow the run. Raises InputError for
-    settings that cannot be used, RunError if it fails, Stopped on Ctrl-C, SIGTERM or SIGHUP.
+    settings that cannot be used, RunError if it fails, Stopped on Ctrl-C, SIGTERM, SIGHUP, or if the
+    output is closed.
     """
     started, world = time.perf_counter(), connect()
     config.check()
@@ -161,7 +162,7 @@ def forward_backward(model: LanguageModel, batch: Batch, weight: Array) -> float
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input), 129, 130 or 143 (stopped)."""
+    """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input), 129, 130, 141 or 143 (stopped)."""
     prepare_output()
     parser = Parser(TrainConfig, prog="train.py", description=_DESCRIPTION, aliases=ALIASES)
 

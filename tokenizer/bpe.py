@@ -255,8 +255,9 @@ def train(
     """Learn a tokenizer: vocab_size = special tokens + 256 bytes + merges, with ids in this order.
 
     The most frequent pair of adjacent tokens becomes the next token (ties: see `learn_merges`); the order of the texts
-    does not matter. When no pair occurs `min_frequency` times, the remaining ids stay unused. With `nfc`, every text
-    is composed first: `e` and an accent become `é`, here and in encoding.
+    does not matter, unless words are removed for lack of memory. When no pair occurs `min_frequency` times, the
+    remaining ids stay unused. With `nfc`, every text is composed first: `e` and an accent become `é`, here and in
+    encoding.
 
     `texts` is any iterable and need not fit into memory. `split` is a name in split.SPLITS or a pattern. `threads`,
     `max_memory` and `progress` are described in Resources. If the different words need more memory, the rarest are

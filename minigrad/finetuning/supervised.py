@@ -113,7 +113,10 @@ def read_supervised(settings: RunSettings, form: ChatForm) -> SupervisedLearning
 
 
 def _problems(task: str) -> list[Callable[[], Conversation]]:
-    """Return solved problems of a task; none is examined later, but many are practised again."""
+    """Return solved problems of a task.
+
+    None is kept for the examination of a run with rewards, but many are practised there again.
+    """
     problems = (problem(task, 0, "course", number) for number in range(_PROBLEMS))
     pairs = (({"role": "user", "content": q}, {"role": "assistant", "content": a}) for q, a in problems)
     return [functools.partial(Conversation, pair, f"task {task}") for pair in pairs]

@@ -95,7 +95,7 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | No
     them and of the tokenizer's fingerprint, and is used again; the cache keeps the most recently used files. A token
     takes 2 bytes for a vocabulary of up to 65,536, otherwise 4.
     Where the disk does not allow a file, the tokens of up to 256 MiB of text stay in memory; for more, RunError is
-    raised. Nothing that was half written is left.
+    raised. After an error nothing that was half written is left.
     """
     if isinstance(documents, Selection):
         seen: Selection | DocumentPass = documents  # it was read when it was chosen

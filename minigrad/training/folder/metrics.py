@@ -79,10 +79,10 @@ FIELDS = {each.name for each in dataclasses.fields(Measurement)}
 class Metrics:
     """Writes metrics.jsonl in a run folder."""
 
-    def __init__(self, run: PathLike, resume_step: int | None = None) -> None:
-        """Start an empty file for a new run, or remove the lines after `resume_step`: those steps are taken again."""
+    def __init__(self, run: PathLike, step: int = 0) -> None:
+        """Keep the lines up to `step`; the steps after it are taken again."""
         self.path = Path(run) / "metrics.jsonl"
-        kept = [] if resume_step is None else [line for line in read(run) if line["step"] <= resume_step]
+        kept = [line for line in read(run) if line["step"] <= step]
         write_text(self.path, "".join(map(_as_line, kept)))
 
     def append(self, measurement: Measurement) -> None:

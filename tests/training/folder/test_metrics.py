@@ -26,8 +26,8 @@ def line(step: int, **changes) -> dict:
     return dict.fromkeys(KEYS, 1.5) | {"step": step, "tokens": 64 * step, "memory_bytes": 10**9} | changes
 
 
-def write(run: Path, *steps: int, resume_step: int | None = None) -> None:
-    log = Metrics(run, resume_step)
+def write(run: Path, *steps: int, after: int = 0) -> None:
+    log = Metrics(run, after)
     for step in steps:
         log.append(Measurement(**line(step)))
 
@@ -72,7 +72,7 @@ def test_numpy_numbers_are_written_as_numbers(tmp_path):
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_json_cannot_hold_becomes_null(tmp_path, value):
     Metrics(tmp_path).append(Measurement(**line(1, loss=value, val_loss=value, val_loss_repeated=value)))
-    Metrics(tmp_path, resume_step=1)  # reads and writes the line again
+    Metrics(tmp_path, step=1)  # reads and writes the line again
     text = (tmp_path / "metrics.jsonl").read_text(encoding="utf-8")
     record = json.loads(text, parse_constant=pytest.fail)
     assert record["loss"] is None
@@ -83,11 +83,11 @@ def test_what_json_cannot_hold_becomes_null(tmp_path, value):
 def test_a_new_run_starts_empty_and_a_resumed_one_is_cut_back(tmp_path):
     write(tmp_path, 10, 20, 30, 40)
     before = (tmp_path / "metrics.jsonl").read_bytes()
-    write(tmp_path, 30, 40, resume_step=20)
+    write(tmp_path, 30, 40, after=20)
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
-    write(tmp_path, resume_step=25)
+    write(tmp_path, after=25)
     assert steps(tmp_path) == [10, 20]
-    write(tmp_path, resume_step=0)
+    write(tmp_path, after=0)
     assert steps(tmp_path) == []
     write(tmp_path, 10)
     write(tmp_path, 5)
@@ -99,20 +99,20 @@ def test_a_kill_inside_a_line_costs_that_line_only(value, cut):
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder)
         write(run, 10)
-        Metrics(run, resume_step=10).append(Measurement(**line(20, loss=value)))
+        Metrics(run, step=10).append(Measurement(**line(20, loss=value)))
         path = run / "metrics.jsonl"
         content = path.read_bytes()
         start = content.index(b"\n") + 1
         path.write_bytes(content[: min(start + cut, len(content) - 1)])
         assert steps(run) == [10]
-        write(run, 20, resume_step=10)
+        write(run, 20, after=10)
         assert steps(run) == [10, 20]
         assert metrics.read(run)[0] == line(10)
 
 
 def test_a_run_without_metrics_has_none(tmp_path):
     assert metrics.read(tmp_path) == []
-    write(tmp_path, 10, resume_step=5)
+    write(tmp_path, 10, after=5)
     assert steps(tmp_path) == [10]
 
 
@@ -141,7 +141,7 @@ def test_timing_fields_are_fields():
 
 def test_a_value_of_a_family_that_is_not_finite_becomes_null(tmp_path):
     Metrics(tmp_path).append(Measurement(**line(1), of_family={"merged": [0.5, math.nan, math.inf]}))
-    Metrics(tmp_path, resume_step=1)
+    Metrics(tmp_path, step=1)
     assert metrics.read(tmp_path)[0]["merged"] == [0.5, None, None]
 
 
