@@ -417,7 +417,8 @@ def test_three_heads_of_the_shipped_model_read_what_followed_before() -> None:
     followed = found("the cat sat on the mat, the cat sat on the mat", 3)
     assert [name for name, share in followed.items() if share > 50] == copying
     beginning = found("a list is mutable and so has no hash", 2)
-    assert all(beginning[name] > 15 for name in copying), beginning
+    assert beginning["3.2"] > 60
+    assert max(beginning["4.2"], beginning["6.2"]) < 40
 
 
 @needs_a_browser
