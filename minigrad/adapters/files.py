@@ -38,7 +38,7 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX, _OURS, _THEIRS = "base_model.model.", ".adapter.lora_", ".lora_"
 _UNREAD = (
     *("modules_to_save", "rank_pattern", "alpha_pattern"),
-    *("layer_replication", "alora_invocation_tokens", "use_qalora"),
+    *("layer_replication", "alora_invocation_tokens", "use_qalora", "lora_bias"),
 )
 _INITIALS = (True, False, None, "gaussian", "eva", "orthogonal")  # others change the weights of the base, too
 _OUR_ROWS, _THEIR_ROWS = ".token_adapter.delta", ".token_adapter.trainable_tokens_delta"
@@ -63,6 +63,7 @@ class AdapterConfig:
     layer_replication: Any = None
     alora_invocation_tokens: Any = None
     use_qalora: bool = False
+    lora_bias: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> AdapterConfig:
@@ -217,8 +218,8 @@ def _check(
     layers, expected = linear_layers(model), dict[str, tuple[int, ...]]()
     lacking = sorted(names - layers.keys())
     if lacking or not names:
-        found = f"a layer {lacking[0]}, which the model lacks" if lacking else "no layer"
-        raise InputError(f"{path / WEIGHTS} has adapters of {found}: they belong to another model")
+        found = f"{lacking[0]}, which is not a linear layer of this model" if lacking else "no layer"
+        raise InputError(f"{path / WEIGHTS} has adapters of {found}: such adapters are not read here")
     for name in names:
         inputs, outputs = sizes_of(layers[name])
         expected[f"{name}{_OURS}A.weight"] = (config.r, inputs)

@@ -100,7 +100,7 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
 
     All linear layers get one but the head, which is often the embedding too: adapters of all layers learn more than
     those of some at equal memory. The router of a mixture of experts has a row for each of a few experts. If these are
-    fewer than the rank, it gets no adapter; otherwise its few rows would limit the rank of all adapters.
+    fewer than the rank, it gets no adapter, because its few rows would limit the rank of all adapters.
     In a skeleton they have only shapes; otherwise A is drawn and B is 0.
     Raises InputError for a model that has adapters or no such layer, and for a rank that a matrix does not have.
 
@@ -162,7 +162,8 @@ def adapt_tokens(model: LanguageModel, tokens: Sequence[int]) -> None:
 
 
 def _is_skeleton(model: Module) -> bool:
-    return not any(parameter.has_memory for parameter in model.parameters() if parameter.is_placed)
+    placed = [parameter for parameter in model.parameters() if parameter.is_placed]
+    return bool(placed) and not any(parameter.has_memory for parameter in placed)
 
 
 def merge(model: Module) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from minigrad import ops
 from minigrad.autograd.graph import is_recording
 from minigrad.autograd.tensor import Tensor
+from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Embedding
 from minigrad.nn.module import Module, check_sizes
@@ -100,6 +101,12 @@ class AdaptedEmbedding(Wrapper, Embedding):
     def copied(self) -> int:
         """Return the number of elements of the second factor, which is a copy."""
         return len(self.weight) * (self.weight.shape[1] + len(self.token_adapter.tokens))
+
+    def config_entries(self) -> dict[str, Any]:
+        """Raise InputError: no published config.json has such rows."""
+        raise InputError(
+            "the model has learned rows of tokens: merge them before it is saved as a model (adapters.merge)"
+        )
 
 
 class EmbeddingWithRows(QuantisedEmbedding):

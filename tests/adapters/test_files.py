@@ -141,7 +141,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     build("vidya-v2", width=16).save(wider)
     build("vidya-v2", num_layers=1).save(deeper)
     assert "are adapters of a model of another shape" in refused(base_model_name_or_path=str(wider))
-    assert "a layer model.layers.1." in refused(base_model_name_or_path=str(deeper))
+    assert "adapters of model.layers.1." in refused(base_model_name_or_path=str(deeper))
     assert "adapters of the model runs/gone, which is not a folder" in refused(base_model_name_or_path="runs/gone")
     assert "of another shape" in refused(r=3)
     assert "the model has tokens from 0 to 12" in refused(trainable_token_indices={"embed_tokens": [1, 13]})
@@ -167,6 +167,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
         ("layer_replication", [[[0, 1]]], [None, []]),
         ("alora_invocation_tokens", [[3]], [None]),
         ("use_qalora", [True], [False]),
+        ("lora_bias", [True], [False]),
         ("modules_to_save", [["lm_head"]], [None]),
     ],
 )
@@ -196,6 +197,16 @@ def test_a_quantised_model_with_adapters_is_saved_with_its_rows_of_tokens(is_tie
     for name, array in before.items():
         np.testing.assert_array_equal(after[name], array)
     np.testing.assert_array_equal(logits(models.load(folder, quantize="int8")), wanted)
+
+
+@pytest.mark.parametrize("table", ["model.embed_tokens.lora_embedding_A", "lm_head.lora_A.weight"])
+def test_adapters_of_a_table_are_refused(table: str, tmp_path: Path) -> None:
+    taught("vidya-v2", tmp_path, tied_head=False)
+    path = tmp_path / "adapter" / WEIGHTS
+    save_tensors(path, read_tensors(path) | {f"base_model.model.{table}": np.ones((2, 12), np.float32)})
+    name = table.split(".lora")[0]
+    with pytest.raises(InputError, match=rf"of {name}, which is not a linear layer of this model: such .* not read"):
+        models.load(tmp_path / "adapter")
 
 
 def test_adapters_of_adapters_are_added_to_both(tmp_path: Path) -> None:

@@ -86,6 +86,14 @@ def test_adapters_of_a_quantised_model_learn_what_those_of_the_rounded_one_learn
         np.testing.assert_allclose(one[name], gradient, atol=1e-4 * size, err_msg=name)
 
 
+def test_adapters_of_quantised_layers_without_biases_can_learn() -> None:
+    model = nn.Sequential(nn.Linear(8, 8, bias=False))
+    quantise(model, "int8")
+    adapt(model, 2)
+    assert model[0].adapter.lora_A.weight.data.any()
+    assert all(each.has_memory for each in model[0].adapter.parameters())
+
+
 def test_initial_values_depend_on_the_layer_alone() -> None:
     first, second = build("vidya-v2"), build("vidya-v2")
     adapt(first, 2)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import models
 from minigrad import InputError, no_grad
 from minigrad.adapters import AdaptedEmbedding, adapt, adapt_tokens, merge
+from minigrad.adapters.files import save
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
 from minigrad.programs.decoder import Decoder
@@ -80,6 +84,17 @@ def test_tokens_whose_rows_are_equal_are_told_apart(is_taught: bool) -> None:
         logits = model(ids).data[0]
     assert (logits.argmax(axis=1).tolist() == [6, 3, 7, 8, 2, 0]) == is_taught
     assert (np.ptp(logits[:, 1:5], axis=1) < 1e-4).all() == (not is_taught)
+
+
+def test_a_model_with_rows_but_no_adapters_is_saved_once_they_are_merged(tmp_path: Path) -> None:
+    beside, within = with_rows("vidya-v2", is_tied=True)
+    for write in (beside.save, lambda folder: save(beside, folder, base=folder)):
+        with pytest.raises(InputError, match="learned rows of tokens: merge them before it is saved as a model"):
+            write(tmp_path)
+    assert not [*tmp_path.iterdir()]
+    merge(beside)
+    beside.save(tmp_path)
+    np.testing.assert_allclose(models.load(tmp_path).head().data, within.head().data, atol=1e-12)
 
 
 def test_what_has_no_such_rows_is_refused() -> None:
