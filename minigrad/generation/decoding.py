@@ -83,8 +83,9 @@ def stream(
     be named instead, as in ``stream(model, ids, temperature=0.5, samples=4)``. With a `tokenizer`, each token has its
     text, stop strings end a text, and unused ids are never drawn.
 
-    A text ends with a special token of the tokenizer (without one, with the model's end of text; or with one of
-    `end_ids`), which is its last token and adds no text; with a stop string; or after `settings.tokens`.
+    A text ends with a special token of the tokenizer (without one, with the model's end of text), or with a token of
+    `model.end_ids`; if `end_ids` are given, they replace both. This token is its last and adds no text. A text also
+    ends with a stop string, or after `settings.tokens`.
     Texts are written together, whatever their lengths. Each is a function of weights, prompt, settings and the number
     of its sample, which begins at `first_sample`, one number or one for each prompt: alone and among others it is the
     same, as far as rounding allows. Texts with the same number share their random draws. A text that outgrows the
@@ -106,14 +107,16 @@ def stream(
     prompts = _prompts(prompt, model, tokenizer)
     if draft is not None and draft.config.vocab_size != model.config.vocab_size:
         raise InputError(
-            f"the draft model knows {draft.config.vocab_size:,} tokens and the model {model.config.vocab_size:,}: it "
-            "must have the same tokenizer"
+            f"the draft model knows {draft.config.vocab_size:,} tokens and the model {model.config.vocab_size:,}: both "
+            "must have the same number of rows in their embedding, for the same tokenizer"
         )
     if draft is not None and rules.sampling.adaptive_context:
         raise InputError("a draft proposes tokens for one view of the text: leave out the draft or adaptive_context")
     first = [first_sample] * len(prompts) if isinstance(first_sample, int | np.integer) else first_sample
     if len(first) != len(prompts):
         raise InputError(f"first_sample has {len(first)} numbers for {len(prompts)} prompts")
+    if min(first) < 0:
+        raise InputError(f"first_sample takes numbers of at least 0, not {min(first)}")
     texts = (
         Continuation(rules, ids, number, first[number] + sample)
         for number, ids in enumerate(prompts)
@@ -152,7 +155,7 @@ def drawing_rules(
     forbidden |= as_mask(sampling.ban, size)
     if forbidden.all():
         raise InputError("every token is banned: none is left to draw")
-    uncounted = as_mask(special, size)
+    uncounted = as_mask([*special, *model.end_ids], size)
     ends = uncounted if end_ids is None else as_mask(end_ids, size)
     return DrawingRules(sampling, forbidden, ends, uncounted | ends, tokenizer)
 

@@ -55,6 +55,8 @@ def test_a_text_is_a_function_of_seed_and_sample(model):
     assert several[1, 5] == text(model, [1], 10, seed=3, first_sample=5) != several[0, 1]
     with pytest.raises(InputError, match="first_sample has 1 numbers for 2 prompts"):
         stream(model, [[1], [1]], first_sample=[1])
+    with pytest.raises(InputError, match="first_sample takes numbers of at least 0, not -1"):
+        stream(model, [[1], [1]], first_sample=[1, -1])
     assert text(model, [1], 10, seed=3)[:4] == text(model, [1], 4, seed=3)
 
 
@@ -132,6 +134,18 @@ def test_a_text_ends_with_an_end_token_or_by_its_length(model):
     assert list(stream(model, [1], tokens=10, seed=3, **FREE))[-1].ended == "length"
     by_default = models.build("vidya-v2", "nano", vocab_size=40, num_layers=1, end_of_text_id=7)
     assert list(stream(by_default, [1], ban=[i for i in range(40) if i != 7]))[-1] == 7
+
+
+def test_the_tokens_that_a_model_lists_end_a_text_too():
+    tok = tokenizer.train([], vocab_size=300)
+    model = models.build("vidya-v2", "nano", vocab_size=300, num_layers=1)
+    model.end_ids = (7, 9)
+    for known, ends in ((None, {model.config.end_of_text_id}), (tok, {*tok.specials.values()})):
+        rules = decoding.drawing_rules(model, Sampling(), known, None)
+        assert set(np.flatnonzero(rules.ends)) == set(np.flatnonzero(rules.uncounted)) == ends | {7, 9}
+        assert np.flatnonzero(decoding.drawing_rules(model, Sampling(), known, [3]).ends).tolist() == [3]
+    (token,) = stream(model, [5], tokenizer=tok, ban=[number for number in range(300) if number != 9])
+    assert (int(token), token.ended, token.text) == (9, "end", "")
 
 
 def test_banned_tokens_are_never_drawn(model):
@@ -263,7 +277,7 @@ def test_an_adaptive_context_is_that_of_one_text_and_comes_with_its_tokens(monke
         ([-1], {}, "token ids from -1 to -1"),
         ([0.5], {}, "a prompt is a sequence of token ids"),
         ([1, [2]], {}, "a prompt is a sequence of token ids"),
-        ([1], {"draft": tiny.build("vidya-v2")}, "the draft model knows 13 tokens and the model 40"),
+        ([1], {"draft": tiny.build("vidya-v2")}, "13 tokens and the model 40: both must have .* rows"),
         (
             [1],
             {"draft": tiny.build("vidya-v2", vocab_size=40), "adaptive_context": True},

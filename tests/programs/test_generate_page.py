@@ -72,6 +72,16 @@ def test_a_model_that_was_taught_conversations_has_them_in_its_page(folder, caps
         record.unlink()
 
 
+def test_the_tokens_that_the_model_lists_end_a_text_of_the_page(capsys, tmp_path):
+    model, tok = models.build("vidya-v2", "nano", vocab_size=261, num_layers=1), tokenizer.train([], vocab_size=261)
+    model.end_ids = (70,)
+    model.save(tmp_path / "run")
+    tok.save(tmp_path / "run")
+    assert content_of(written(capsys, tmp_path / "run", tmp_path / "page.html"))["ends"] == sorted(
+        {model.config.end_of_text_id, 70, *tok.specials.values()}
+    )
+
+
 def test_what_cannot_be_is_refused_in_a_sentence(folder, capsys, tmp_path):
     page = tmp_path / "page.html"
     for other in (["--chat"], ["--teach"], ["--explain", tmp_path / "x.html"], ["--draft", folder]):

@@ -32,7 +32,7 @@ def model_page(
     page holds conversations too. Raises InputError for a model without a program, or one too large for a page.
     """
     table, weights = export(model)
-    ends = sorted({model.config.end_of_text_id, *words["specials"].values()})
+    ends = sorted({model.config.end_of_text_id, *model.end_ids, *words["specials"].values()})
     content = {"model": table, "tokenizer": dict(words), "ends": ends, "prompt": prompt, "chat": chat}
     facts = (
         f"{format_count(model.num_parameters())} parameters, {model.config.num_layers} layers, weights in "
