@@ -82,7 +82,7 @@ def load(
 
     `dtype` is by default that of the stored weights; half precision becomes float32. With `quantize`, the matrices stay
     in a smaller format: float16, bfloat16, int8 or int4 (see `minigrad.quantised`). Such a model writes faster, in
-    less memory, and cannot be trained. A folder that was saved as int8 or int4 is loaded as such.
+    less memory, and cannot be trained. A folder that was saved in such a format is loaded in it.
     The folder of adapters (`minigrad.adapters.files`) names its base: that is loaded, and the adapters are added to
     its matrices, or stay beside them if these are quantised. A name is that of a model in `models.pretrained`.
     Raises InputError naming the file that is missing, damaged or of another kind.
@@ -134,11 +134,12 @@ def _with_adapters(model: LanguageModel, folder: Path, base: Path) -> LanguageMo
     return model
 
 
-def grow(folder: str | Path, size: str = "2.1", seed: int = 0, **overrides: Any) -> LanguageModel:
+def grow(folder: str | Path, size: str | None = None, seed: int = 0, **overrides: Any) -> LanguageModel:
     """Load a run folder or a Hugging Face folder as a wider model with the same output; `seed` draws new elements.
 
-    The new widths are those of `size`, or of the `overrides`; vocabulary, context and angles stay, and the dtype is
-    that of the stored weights. Raises InputError, naming the reason, if the model cannot grow to these widths.
+    The new widths are the `overrides`; the others are those of `size`, or without one the present ones. Vocabulary,
+    context and angles stay, and the dtype is that of the stored weights. Raises InputError, naming the reason, if the
+    model cannot grow to these widths.
     """
     for name in overrides:
         if name not in growth.WIDTHS:
@@ -147,7 +148,8 @@ def grow(folder: str | Path, size: str = "2.1", seed: int = 0, **overrides: Any)
         raise _grow_merged(folder)
     path = folder / "config.json"
     family, config = read_config(read_json(path), path)
-    model = FAMILIES[family].skeleton(grown_config(family, config, configure(family, size, **overrides)))
+    target = override(config if size is None else configure(family, size), overrides)
+    model = FAMILIES[family].skeleton(grown_config(family, config, target))
     found = initial_weights_for(model, folder)
     model.initialise(seed, np.result_type(*(array.dtype for array in found.weights.values())))
     found.fill(model)
@@ -199,7 +201,7 @@ def read_config(values: dict[str, Any], path: Path) -> tuple[str, ModelConfig]:
             try:
                 return name, family.config.from_published(values)
             except InputError as error:
-                raise InputError(f"{path} lacks or garbles a setting: {error}") from None
+                raise InputError(f"{path} describes no {name} that can be built here: {error}") from None
     raise InputError(
         f"{path} is of model_type {kind!r:.60}, in a form that no family here has; there are {', '.join(FAMILIES)}"
     )
@@ -211,7 +213,7 @@ def grown_config(name: str, config: ModelConfig, target: ModelConfig) -> ModelCo
         raise InputError(f"a model of {name} cannot grow; only {', '.join(GROWING)} can")
     wider = growth.widened(config, target)
     if not growth.describe(config, wider):
-        raise InputError("it is not wider than that")
+        raise InputError("the wanted size is not wider")
     return wider
 
 

@@ -23,7 +23,7 @@ def require_variant(values: Mapping[str, Any], needed: Mapping[str, Any]) -> Non
     for key, value in needed.items():
         found = values.get(key, value)
         if found != value or type(found) is not type(value):
-            raise InputError(f"config.json has {key} = {shown(found)}; this family needs {value!r}")
+            raise InputError(f"{key} = {shown(found)}; this family needs {value!r}")
 
 
 QUANTISATION = "quantization_config"  # the key of config.json that says how and by which program
@@ -76,7 +76,7 @@ def rotary_scaling(values: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("rope_scaling", "rope_parameters"):
         part = values.get(name)
         if not isinstance(part, dict | None):
-            raise InputError(f"config.json has {name} = {shown(part)}, which should be an object with a rope_type")
+            raise InputError(f"{name} = {shown(part)}, which should be an object with a rope_type")
         found |= {key: value for key, value in (part or {}).items() if value is not None}
     found.setdefault("rope_type", found.pop("type", "default"))
     return found
@@ -85,12 +85,18 @@ def rotary_scaling(values: Mapping[str, Any]) -> dict[str, Any]:
 GENERATION = "generation_config.json"  # the file that says with which tokens other programs begin and end a text
 
 
+def listed_end_ids(values: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the ids with which a text ends, if the content of a file lists several; else none."""
+    ids = values.get("eos_token_id")
+    return tuple(ids) if isinstance(ids, list) and all(type(each) is int for each in ids) else ()
+
+
 def read_end_ids(folder: Path) -> tuple[int, ...]:
-    """Return the ids with which a text ends, if the generation_config.json in a folder lists several; else none."""
-    with suppress(InputError):  # many folders have no such file
-        ids = read_json(folder / GENERATION).get("eos_token_id")
-        if isinstance(ids, list) and all(type(each) is int for each in ids):
-            return tuple(ids)
+    """Return the ids with which a text ends, if generation_config.json or else config.json lists several; else none."""
+    for name in (GENERATION, "config.json"):
+        with suppress(InputError):  # many folders have only one of these files
+            if ids := listed_end_ids(read_json(folder / name)):
+                return ids
     return ()
 
 

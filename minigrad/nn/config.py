@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 from minigrad.errors import InputError
-from minigrad.formats.huggingface import read_fields, require_variant
+from minigrad.formats.huggingface import listed_end_ids, read_fields, require_variant
 from minigrad.options import Option, options
 
 
@@ -107,8 +107,13 @@ class ModelConfig:
 
     @classmethod
     def from_published(cls, values: Mapping[str, Any]) -> Self:
-        """Return the config that the content of a config.json describes; raises InputError for another variant."""
+        """Return the config that the content of a config.json describes; raises InputError for another variant.
+
+        Of several tokens that end a text, the first is the one between documents.
+        """
         fields: dict[str, Any] = {}
+        if ends := listed_end_ids(values):
+            values = {**values, "eos_token_id": ends[0]}
         for each in _entries(cls):
             fields |= each.read(cls, values)
         return cls(**fields)

@@ -126,11 +126,11 @@ def read(_kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     kind = scaling.pop("rope_type")
     theta = float(_THETA.check(scaling.pop("rope_theta", values.get("rope_theta", 10_000.0)), "rope_theta"))
     if not isinstance(kind, str) or kind not in _PUBLISHED:
-        raise InputError(f"config.json has the rope_type {shown(kind)}; this family supports {', '.join(_PUBLISHED)}")
+        raise InputError(f"rope_type = {shown(kind)}; this family supports {', '.join(_PUBLISHED)}")
     known = _PUBLISHED[kind]
     if unknown := scaling.keys() - known.keys():
         settings = ", ".join(f"{name} = {scaling[name]!r}" for name in sorted(unknown))
-        raise InputError(f"config.json has {settings}, which this family does not support for the rope_type {kind!r}")
+        raise InputError(f"{settings}, which this family does not support for the rope_type {kind!r}")
     given = {known[name]: value for name, value in scaling.items()}
     if kind != "default":
         context = _LENGTH.check(values.get("max_position_embeddings"), "max_position_embeddings")
@@ -148,6 +148,6 @@ def _read_ntk(values: Mapping[str, Any], theta: float) -> dict[str, Any]:
     original = _LENGTH.check(values.get("original_max_position_embeddings"), "original_max_position_embeddings")
     if not math.isclose(theta, ntk_theta(head_dim, settings.rope_theta, settings.factor)):
         given = shown(values["rope_ntk"])
-        raise InputError(f"config.json has rope_theta = {theta}, which does not follow from rope_ntk = {given}")
+        raise InputError(f"rope_theta = {theta}, which does not follow from rope_ntk = {given}")
     base = {"rope_theta": settings.rope_theta, "rope_factor": settings.factor}
     return {**base, "rope_scaling": "ntk", "rope_original_context": original}

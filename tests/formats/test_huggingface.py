@@ -20,7 +20,7 @@ def test_equal_and_missing_keys_are_accepted(values):
 
 
 def test_another_value_is_refused_with_both_values():
-    with pytest.raises(InputError, match=r"config\.json has hidden_act = 'gelu'; this family needs 'silu'"):
+    with pytest.raises(InputError, match=r"^hidden_act = 'gelu'; this family needs 'silu'"):
         require_variant({"hidden_act": "gelu"}, NEEDED)
 
 
@@ -82,6 +82,13 @@ def test_a_folder_that_names_no_ids_has_none(content, tmp_path):
     if content is not None:
         (tmp_path / "generation_config.json").write_text(content, encoding="utf-8")
     assert read_end_ids(tmp_path) == ()
+
+
+def test_a_config_lists_the_ids_that_end_a_text_if_no_other_file_does(tmp_path):
+    write_json(tmp_path / "config.json", {"eos_token_id": [1, 5]})
+    assert read_end_ids(tmp_path) == (1, 5)
+    write_json(tmp_path / "generation_config.json", {"eos_token_id": [1, 4]})
+    assert read_end_ids(tmp_path) == (1, 4)
 
 
 def test_the_auto_map_of_a_config_stays_while_it_is_of_the_same_type(tmp_path):

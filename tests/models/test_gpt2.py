@@ -130,7 +130,7 @@ def test_an_old_weight_file_is_read(tmp_path: Path) -> None:
         ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True"),
         ({"n_positions": 7}, "wpe.weight is .*should be"),
         ({"n_layer": 3}, "missing: h.2"),
-        ({"vocab_size": "many"}, "lacks or garbles"),
+        ({"vocab_size": "many"}, "describes no gpt2 that can be built here: vocab_size"),
     ],
 )
 def test_a_folder_of_another_variant_is_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:

@@ -279,6 +279,17 @@ def test_models_that_cannot_grow_are_refused(tmp_path: Path, size: str, wider: d
         models.grow(tmp_path, size, **wider)
 
 
+def test_widths_need_no_named_size(tmp_path: Path) -> None:
+    model = build(num_layers=2)
+    model.save(tmp_path)
+    for wider in (SMALL["2.1"], {"width": 40}):
+        wide = models.grow(tmp_path, **wider)
+        assert {name: getattr(wide.config, name) for name in wider} == wider
+        assert_same("float64", logits(wide), logits(model))
+    with pytest.raises(InputError, match="not wider"):
+        models.grow(tmp_path)
+
+
 def test_other_families_do_not_grow(tmp_path: Path) -> None:
     models.build("wiola", "nano", vocab_size=VOCAB).save(tmp_path)
     with pytest.raises(InputError, match="a model of wiola cannot grow; only vidya-v2 can"):

@@ -139,7 +139,7 @@ def test_a_setting_of_the_wrong_type_is_refused(family: str, value: Any, tmp_pat
     assert len(numbers) >= 7
     for key in numbers:
         change_settings(tmp_path, right | {key: value})
-        with pytest.raises(InputError, match=r"config\.json lacks or garbles a setting|do not fit the model"):
+        with pytest.raises(InputError, match=r"config\.json describes no .* that can be|do not fit the model"):
             models.load(tmp_path)
 
 
@@ -178,6 +178,14 @@ def test_a_run_ends_its_texts_with_the_tokens_of_the_model_from_which_it_begins(
         model = build("vidya-v2", **changes)
         models.initial_weights_for(model, tmp_path / folder).fill(model)
         assert model.end_ids == models.load(tmp_path / folder).end_ids == (0, 4)
+
+
+def test_several_tokens_of_a_config_end_a_text(tmp_path: Path) -> None:
+    model = build("vidya-v2")
+    model.save(tmp_path)
+    change_settings(tmp_path, settings(tmp_path) | {"eos_token_id": [0, 5]})
+    found = models.load(tmp_path)
+    assert (found.config, found.end_ids) == (model.config, (0, 5))
 
 
 def test_only_families_that_can_grow_get_a_grown_config() -> None:

@@ -87,13 +87,22 @@ def test_a_token_without_an_id_of_its_own_is_the_end_of_a_text(own, written, rea
         WithTokens.from_published(published | {"bos_token_id": -1})
 
 
+def test_the_first_of_several_tokens_that_end_a_text_is_the_one_between_documents():
+    for begin, own in ((None, None), (2, None), (5, 5)):
+        found = WithTokens.from_published({"bos_token_id": begin, "eos_token_id": [2, 5]})
+        assert found == WithTokens(own, 2)
+    for wrong in ([], [True], ["a"]):
+        with pytest.raises(InputError, match="eos_token_id takes a whole number"):
+            WithTokens.from_published({"eos_token_id": wrong})
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({}, "hidden is missing"),
         ({"hidden": 0}, "hidden takes a whole number of at least 1, not 0"),
-        ({"hidden": 8, "act": "relu"}, "config.json has act = 'relu'; this family needs 'gelu'"),
-        ({"hidden": 8, "bias": True}, "config.json has bias = True; this family needs False"),
+        ({"hidden": 8, "act": "relu"}, "act = 'relu'; this family needs 'gelu'"),
+        ({"hidden": 8, "bias": True}, "bias = True; this family needs False"),
     ],
 )
 def test_another_variant_is_refused(values, message):

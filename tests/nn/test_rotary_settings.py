@@ -123,9 +123,9 @@ def test_files_of_other_programs_are_read(values: dict[str, Any], fields: dict[s
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type 'dynamic'"),
-        ({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "rope_type 'llama3'; .* default, linear, yarn"),
-        ({"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),
+        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type = 'dynamic'"),
+        ({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "rope_type = 'llama3'; .* default, linear, yarn"),
+        ({"rope_parameters": {"rope_type": "longrope"}}, "rope_type = 'longrope'"),
         ({"rope_scaling": YARN | {"mscale": 0.7, "mscale_all_dim": 0.7}}, "mscale = 0.7, mscale_all_dim = 0.7"),
         ({"rope_scaling": YARN | {"truncate": False}}, "truncate = False, which .* for the rope_type 'yarn'"),
         ({"rope_scaling": {"factor": 2.0}}, "factor = 2.0, which .* for the rope_type 'default'"),
