@@ -177,7 +177,8 @@ def load_model(
 ) -> LanguageModel:
     """Load a model that can generate, with other `fields` of its config.
 
-    Raises InputError for a model that cannot generate, a field that is none, or a folder that cannot be used.
+    Raises InputError for a model that cannot generate, a name that is not a field of its config, or a folder that
+    cannot be used.
     """
     import models
 

@@ -120,7 +120,10 @@ class AdaptiveView:
     """How much of one text the model sees while it writes: what the cache holds, whatever windows its layers have."""
 
     def __init__(self, context: AdaptiveContext, length: int) -> None:
-        """Take the context, and the number of tokens after which the first decision is due a little later."""
+        """Take the context, and the present length of the text.
+
+        The first decision comes at least `ADAPT_EVERY` tokens later.
+        """
         self.context, self._decided = context, length
 
     @property

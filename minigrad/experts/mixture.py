@@ -39,10 +39,10 @@ class Routing(NamedTuple):
 
 
 class Experts(Module):
-    r"""Feed-forward blocks that `make` makes, `count` in number; each row passes through `per_token` of them.
+    r"""`count` feed-forward blocks, each made by `make`; each row passes through `per_token` of them.
 
-    With the router's probabilities $p = \mathrm{softmax}(x W_r^T)$, the largest k being chosen, the output is
-    $y = \sum_i g_i\, E_i(x)$ over the chosen experts. The gate is $g_i = p_i$ for k = 1 (Fedus et al. 2022, "Switch
+    With the router's probabilities $p = \mathrm{softmax}(x W_r^T)$, the k experts with the largest are chosen, and the
+    output is $y = \sum_i g_i\, E_i(x)$ over these. The gate is $g_i = p_i$ for k = 1 (Fedus et al. 2022, "Switch
     transformers", arXiv 2101.03961, eq. 2): as a share of itself it would be 1, and the router would learn nothing.
     For more, the gates are shares of their sum (Jiang et al. 2024, "Mixtral of experts", arXiv 2401.04088, section 2).
     The choice itself has no gradient; of equal probabilities, that of the first expert counts as larger. `balance` is

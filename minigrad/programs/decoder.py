@@ -25,8 +25,7 @@ class Decoder:
 
     Its pass over one token is traced and run as a program. A model whose pass depends on the data is called with its
     cache instead, as is any model while products are rounded to bfloat16. Make a new decoder after weights were
-    replaced or the precision was changed. Weights changed in place are followed, except those of a `Conv1D`, which are
-    copied.
+    changed or replaced, or the precision was changed.
 
     >>> import models
     >>> model = models.build("vidya-v2", size="nano", seed=0)

@@ -1,11 +1,11 @@
 """Matrices in float16, bfloat16, int8 or int4: less memory, and tokens written faster by the same factor.
 
 Products take place in float32: the weights are widened as they are read, while activations stay floats. So the pass
-over a prompt and the pass over one token compute with the same numbers, and their logits agree. To round activations as
-well, as some programs do for instructions on 8-bit numbers, would save no time where reading the weights is what takes
-the time, and the two passes would differ. A quantised matrix cannot be trained: its rounding has no gradient. But it
-passes gradients on, so that adapters beside it can be trained (`minigrad.adapters`; Dettmers et al. 2023, "QLoRA",
-arXiv 2305.14314).
+over a prompt and the pass over one token compute with the same numbers, and their logits agree. Some programs round the
+activations too, to use 8-bit instructions. That would save no time here, because reading the weights takes most of it,
+and the two passes would differ. A quantised matrix cannot be trained: its rounding has no gradient. But it passes
+gradients on, so that adapters beside it can be trained (`minigrad.adapters`; Dettmers et al. 2023, "QLoRA", arXiv
+2305.14314).
 """
 
 from __future__ import annotations

@@ -159,7 +159,8 @@ def _borders(file: _File, config: dict[str, Any]) -> dict[str, Value]:
     """Return the special tokens at the borders of documents and of a chat's turns.
 
     Every text begins with a token, as in generate.py: with the one that tokenizer.json puts before documents, or else
-    with the one between documents; a conversation there does not, and llama.cpp has one setting for both.
+    with the one between documents. In generate.py a conversation does not begin with such a token, but llama.cpp has
+    one setting for both.
     """
     specials = {each.content: each.id for each in file.added_tokens if each.special}
     token = config.get("eos_token", "<|endoftext|>")
