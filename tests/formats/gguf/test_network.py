@@ -161,7 +161,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"hidden_act": "gelu"}, r"config\.json: config\.json has hidden_act = 'gelu'"),
+        ({"hidden_act": "gelu"}, r"config\.json: hidden_act = 'gelu'"),
         ({"num_hidden_layers": 3}, r"missing: model\.layers\.2\.input_layernorm\.weight"),
         ({"num_hidden_layers": 1}, r"unexpected: model\.layers\.1"),
         ({"intermediate_size": 17}, "of another shape"),
