@@ -197,7 +197,7 @@ class Scheduler:
     def _passes(self) -> list[list[Text]]:
         """Return the texts of each pass over prompts in this turn. If others must wait, these move behind them.
 
-        Of texts with the same piece, the first reads it, and the others copy it afterwards.
+        Of texts with the same piece, the first reads it, and the others copy it afterwards, where pieces can be copied.
         """
         chosen, begun, left = list[Text](), set[bytes](), self.places.piece * (TOGETHER if self.reads_together else 1)
         for text in list(self._reading):
@@ -206,7 +206,7 @@ class Scheduler:
             if left <= 0 or stop == text.read:
                 continue
             piece = prefix_hash(text.prompt, stop)
-            if text.scored or piece not in begun:
+            if text.scored or not self.places.copies or piece not in begun:
                 begun.add(piece)
                 chosen.append(text)
                 left -= stop - text.read

@@ -183,6 +183,20 @@ def test_a_shared_beginning_is_read_once(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(read) == (3 if scheduler.reads_together else 4)
 
 
+@pytest.mark.parametrize("family", ["gpt2", "wiola"])
+@pytest.mark.parametrize("others", ["alike", "different"])
+def test_texts_whose_prompts_are_short_begin_in_one_turn(family: str, others: str) -> None:
+    """Also if their prompts are alike, and the cache holds more than keys and values, so that no piece is copied."""
+    scheduler = Scheduler(model_of(family, None), 4, CONTEXT, piece=8)
+    texts = [
+        text_of(scheduler.model, Wanted((1 if others == "alike" else 1 + sample, 2, 3), Sampling(tokens=3), sample))
+        for sample in range(4)
+    ]
+    for text in texts:
+        scheduler.submit(text)
+    assert {text for text, _ in scheduler.turn()} == set(texts)
+
+
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_a_prompt_that_is_sent_again_and_again_is_read_once(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     model, read = model_of("gpt2", None), list[int]()
