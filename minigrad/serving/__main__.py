@@ -48,9 +48,10 @@ def serve(config: ServeConfig) -> None:
         for each in models:
             say(f"[{each.name}: {places(each)}]", sys.stderr)
         host = f"[{config.host}]" if ":" in config.host else config.host
-        address = f"http://{host}:{listener.getsockname()[1]}"
-        say(f"[serving at {address}/v1, the playground at {address}; Ctrl-C ends it]", sys.stderr)
-        Server(Api(models, config)).run(sockets=[listener])
+        address, port = listener.getsockname()[:2]
+        site = f"http://{host}:{port}"
+        say(f"[serving at {site}/v1, the playground at {site}; Ctrl-C ends it]", sys.stderr)
+        Server(Api(models, config, address)).run(sockets=[listener])
         raise KeyboardInterrupt  # nothing else ends it; a shell may have told its background programs to ignore it
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hmac
+import ipaddress
 import json
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from starlette.applications import Starlette
@@ -32,21 +34,38 @@ from minigrad.serving.playground import playground
 from minigrad.serving.replies import Echo, Part, Reply
 from minigrad.serving.scheduler import Event, Text
 from minigrad.serving.served import Served
-from minigrad.serving.settings import LOCAL, ServeConfig
+from minigrad.serving.settings import ServeConfig
 from minigrad.system.terminal import to_standard_error
 from minigrad.system.units import plural
 
 Handler = Callable[[Request], Awaitable[Response]]
 _OPEN = ("/", "/health")  # neither holds a model's data
+_LOCAL = ("127.0.0.1", "localhost", "::1")  # the usual names of this machine
 _GONE = 499  # nginx's status for a client that went away; nothing reads it but the metrics
+
+
+class Deadline:
+    """The time at which a request must have ended: some seconds after it began, whatever it waited for meanwhile."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.time = seconds, asyncio.get_running_loop().time() + seconds
+
+    @contextlib.asynccontextmanager
+    async def limit(self, what: str = "end", status: int = 504) -> AsyncIterator[None]:
+        """Wait no longer than until then; raises RefusedError, which says what the request did not do in time."""
+        try:
+            async with asyncio.timeout_at(self.time):
+                yield
+        except TimeoutError:
+            message = f"the request did not {what} within {self.seconds:g} s"
+            raise RefusedError(message, status, code="timeout") from None
 
 
 class Job:
     """The texts of one request, and their news."""
 
-    def __init__(self, texts: Sequence[Text], seconds: float) -> None:
-        self.texts, self._seconds = texts, seconds
-        self._deadline = asyncio.get_running_loop().time() + seconds
+    def __init__(self, texts: Sequence[Text], deadline: Deadline) -> None:
+        self.texts, self._deadline = texts, deadline
         self._news: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
 
     def receive(self, text: Text, event: Event) -> None:
@@ -57,13 +76,8 @@ class Job:
         """Yield the parts of the texts as they arrive; raises RefusedError after an error, or when time is up."""
         left = len(self.texts)
         while left:
-            try:
-                async with asyncio.timeout_at(self._deadline):
-                    news = [await self._news.get()]
-            except TimeoutError:
-                raise RefusedError(
-                    f"the request took more than {self._seconds:g} seconds", 504, code="timeout"
-                ) from None
+            async with self._deadline.limit():
+                news = [await self._news.get()]
             while not self._news.empty():
                 news.append(self._news.get_nowait())
             found = dict[int, Part]()
@@ -84,16 +98,21 @@ class Job:
 
 
 class Api:
-    """The handlers of all paths, and what they share. The first of the models is the default."""
+    """The handlers of all paths, and what they share. The first of the models is the default.
 
-    def __init__(self, models: Sequence[Served], config: ServeConfig) -> None:
+    `address` is the one that the server listens on.
+    """
+
+    def __init__(self, models: Sequence[Served], config: ServeConfig, address: str) -> None:
         self._models, self._config, self._metrics = {each.name: each for each in models}, config, Metrics()
         self._engine = Engine([each.scheduler for each in models], self._deliver)
         self._jobs = dict[Text, Job]()
         self._page, self._policy = playground(needs_key=config.api_key is not None)
-        self._encoding = asyncio.Lock()
+        self._encoder = ThreadPoolExecutor(1)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_stopping = False
+        is_local = ipaddress.ip_address(address).is_loopback
+        self._names = {*_LOCAL, address, config.host.lower()} if is_local else None  # None: any name
 
     def app(self) -> Starlette:
         """Return the application that a server runs."""
@@ -128,6 +147,7 @@ class Api:
             yield
         finally:
             self._loop = None
+            self._encoder.shutdown(wait=False, cancel_futures=True)
             await asyncio.to_thread(self._engine.stop)
 
     def end_all(self) -> None:
@@ -151,6 +171,7 @@ class Api:
         """Return a handler that checks who calls, turns refusals into replies, and counts the replies."""
 
         async def guarded(request: Request) -> Response:
+            request.state.deadline = Deadline(self._config.seconds)
             try:
                 self._check_caller(path, request)
                 reply = await handler(request)
@@ -170,7 +191,7 @@ class Api:
         # A page of the web can let a browser call a local address under a name of the page's own (DNS rebinding).
         # Read the header itself: the framework replaces one that it cannot parse with the server's own address.
         host = request.headers.get("host")
-        if self._config.is_local and host is not None and _name(host) not in (*LOCAL, self._config.host):
+        if self._names is not None and host is not None and _name(host) not in self._names:
             raise RefusedError("this server answers at local addresses only", 403)
         key, given = self._config.api_key, request.headers.get("authorization", "").encode()
         if key is not None and path not in _OPEN and not hmac.compare_digest(given, f"Bearer {key}".encode()):
@@ -181,14 +202,11 @@ class Api:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise RefusedError("the Content-Type of a request must be application/json", 415)
         found, most = bytearray(), self._config.body_kilobytes * 1024
-        try:
-            async with asyncio.timeout(self._config.seconds):
-                async for part in request.stream():
-                    found += part
-                    if len(found) > most:
-                        raise RefusedError(f"a request has at most {most:,} bytes", 413)
-        except TimeoutError:
-            raise RefusedError(f"the request took more than {self._config.seconds:g} seconds to arrive", 408) from None
+        async with request.state.deadline.limit("arrive", 408):
+            async for part in request.stream():
+                found += part
+                if len(found) > most:
+                    raise RefusedError(f"a request has at most {most:,} bytes", 413)
         return bytes(found)
 
     def _model(self, name: str | None) -> Served:
@@ -222,12 +240,14 @@ class Api:
     async def _tokenize(self, request: Request) -> Response:
         name, prompt, messages = read_tokenize(await self._body(request))
         model = self._model(name)
-        ids = await self._encoded(model.encode_messages if messages else model.tokenizer.encode, messages or prompt)
+        encode = model.encode_messages if messages else model.tokenizer.encode
+        ids = await self._encoded(encode, messages or prompt, request)
         found = {
             "count": len(ids),
             "tokens": ids,
             "beginning": 0 if messages else model.beginning,
             "max_model_len": model.scheduler.capacity,
+            "max_tokens": self._config.max_tokens,
             "specials": sorted(model.tokenizer.specials),
             "converses": model.form is not None,
         }
@@ -237,7 +257,7 @@ class Api:
         body, prompts = read_completion(await self._body(request))
         model = self._model(body.model)
         self._check_queue(model, len(prompts) * body.n)
-        encoded = [await self._encoded(model.encode, prompt) for prompt in prompts]
+        encoded = [await self._encoded(model.encode, prompt, request) for prompt in prompts]
         ids = [found for found, _ in encoded]
         reply, job = Reply(model.name, model.tokenizer, body, ids), self._job(model, body, ids, request)
         if body.echo:
@@ -250,14 +270,14 @@ class Api:
     async def _chat(self, request: Request) -> Response:
         body, messages = read_chat(await self._body(request))
         model = self._model(body.model)
-        ids = [await self._encoded(model.encode_messages, messages)]
+        ids = [await self._encoded(model.encode_messages, messages, request)]
         reply, job = Reply(model.name, model.tokenizer, body, ids), self._job(model, body, ids, request)
         return await self._reply(request, model, reply, job)
 
-    async def _encoded(self, encode: Callable[[Any], Any], given: Any) -> Any:
+    async def _encoded(self, encode: Callable[[Any], Any], given: Any, request: Request) -> Any:
         """Encode a text in another thread, one at a time, so that a long one holds up no other client."""
-        async with self._encoding:
-            return await asyncio.to_thread(encode, given)
+        async with request.state.deadline.limit():
+            return await asyncio.get_running_loop().run_in_executor(self._encoder, encode, given)
 
     def _check_queue(self, model: Served, count: int) -> None:
         """Raise RefusedError if this many further texts may not wait."""
@@ -273,7 +293,7 @@ class Api:
             raise _stopping()
         self._check_queue(model, len(prompts) * body.n)  # again: others came while the prompts were encoded
         client = f"{request.client.host if request.client else ''} {body.user or ''}"
-        job = Job(model.texts(body, prompts, client, self._config.max_tokens), self._config.seconds)
+        job = Job(model.texts(body, prompts, client, self._config.max_tokens), request.state.deadline)
         self._jobs |= dict.fromkeys(job.texts, job)
         self._metrics.add("prompt_tokens_total", sum(map(len, prompts)), model=model.name)
         self._engine.submit(model.scheduler, job.texts)

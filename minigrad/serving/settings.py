@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,6 @@ from typing import ClassVar
 from minigrad.errors import InputError
 from minigrad.generation.settings import ComputeSettings
 from minigrad.options import REQUIRED, Group, option, validate
-
-LOCAL = ("127.0.0.1", "localhost", "::1")
-"""The addresses that only programs of this machine reach."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +85,8 @@ class LimitSettings(Group):
 class ServeConfig(LimitSettings, NetworkSettings, PlaceSettings, ModelSettings):
     """The settings of python -m minigrad.serving.
 
-    >>> ServeConfig(runs=("runs/vidya-v2-nano",)).is_local
-    True
+    >>> ServeConfig(runs=("runs/vidya-v2-nano",)).host
+    '127.0.0.1'
     """
 
     def __post_init__(self) -> None:
@@ -101,11 +97,3 @@ class ServeConfig(LimitSettings, NetworkSettings, PlaceSettings, ModelSettings):
             if origin not in ("*", "null") and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#A-Z]+", origin) is None:
                 example = "https://example.com, in small letters and without a path"
                 raise InputError(f"--allow-origin {origin} must be like {example}, or * for all, or null for files")
-
-    @property
-    def is_local(self) -> bool:
-        """Whether only programs of this machine can call."""
-        try:
-            return self.host in LOCAL or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:  # a name
-            return False

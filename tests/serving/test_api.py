@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from starlette.requests import Request
 
+from minigrad.serving.api import Api, Job
 from minigrad.serving.served import Served
 from tests.serving.wire import Answer, Wire, serving, until
 
@@ -37,7 +40,7 @@ def test_health_tokens_and_metrics(wire: Wire, tok: Any) -> None:
     assert wire.call("/health").json == {"status": "ok"}
     found = wire.call("/tokenize", {"prompt": "to be"}).json
     assert (found["tokens"], found["count"]) == (tok.encode("to be"), len(tok.encode("to be")))
-    assert found["beginning"] == 1
+    assert (found["beginning"], found["max_model_len"], found["max_tokens"]) == (1, 256, None)
     assert found["specials"] == sorted(tok.specials)
     found = wire.call("/tokenize", {"messages": HELLO}).json
     assert (found["tokens"][-1], found["beginning"]) == (tok.specials["<|assistant|>"], 0)
@@ -163,17 +166,59 @@ def test_texts_beyond_the_queue_are_refused_for_now(make_served: Make, monkeypat
             connection.close()
 
 
-def test_a_request_that_takes_too_long_is_ended(make_served: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def time_is_up_before(work: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the deadline of each request have passed when this method of the API begins."""
+    method = getattr(Api, work)
+
+    def late(api: Api, *given: Any) -> Any:
+        (request,) = (each for each in given if isinstance(each, Request))
+        request.state.deadline.time = 0.0
+        return method(api, *given)
+
+    monkeypatch.setattr(Api, work, late)
+
+
+@pytest.mark.parametrize("work", ["_encoded", "_job"])
+def test_a_request_that_takes_too_long_is_ended(make_served: Make, monkeypatch: pytest.MonkeyPatch, work: str) -> None:
     served, go = make_served(), threading.Event()
-    turn = served.scheduler.turn
+    turn, encode = served.scheduler.turn, served.encode
     monkeypatch.setattr(served.scheduler, "turn", lambda: turn() if go.wait(60) else [])
-    with serving([served], seconds=0.2) as wire:
+    monkeypatch.setattr(served, "encode", lambda text: encode(text) if work == "_job" or go.wait(60) else None)
+    time_is_up_before(work, monkeypatch)
+    with serving([served], seconds=90) as wire:
         late = wire.call(COMPLETIONS, {"prompt": "to be"})
-        assert late.status == 504
-        assert "0.2 seconds" in late.json["error"]["message"]
+        assert (late.status, late.json["error"]["code"]) == (504, "timeout")
+        assert late.json["error"]["message"] == "the request did not end within 90 s"
         streamed = wire.call(COMPLETIONS, {"prompt": "to be", "stream": True})
         assert json.loads(streamed.text.removeprefix("data: "))["error"]["code"] == "timeout"
         go.set()
+
+
+def test_a_body_that_takes_too_long_is_refused(make_served: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    time_is_up_before("_body", monkeypatch)
+    with serving([make_served()], seconds=90) as wire:
+        late = wire.call(COMPLETIONS, b"{", Content_Length="100")
+        assert late.status == 408
+        assert late.json["error"]["message"] == "the request did not arrive within 90 s"
+
+
+def test_the_time_of_a_request_begins_before_its_prompt_is_encoded(
+    make_served: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, times = make_served(), list[float]()
+    encode, job = served.encode, Api._job
+    monkeypatch.setattr(served, "encode", lambda text: times.append(time.monotonic()) or encode(text))
+
+    def noted(api: Api, *given: Any) -> Job:
+        made = job(api, *given)
+        times.append(made._deadline.time - made._deadline.seconds)
+        return made
+
+    monkeypatch.setattr(Api, "_job", noted)
+    with serving([served]) as wire:
+        assert wire.call(COMPLETIONS, {"prompt": "to be", "max_tokens": 1}).status == 200
+    encoded, begun = times
+    assert begun < encoded
 
 
 def test_a_fault_of_the_model_is_a_reply(make_served: Make, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
@@ -194,6 +239,15 @@ def test_a_fault_of_the_model_is_a_reply(make_served: Make, monkeypatch: pytest.
 def test_local_names_are_answered(make_served: Make, host: str) -> None:
     with serving([make_served()]) as wire:
         assert wire.call("/health", Host=host).status == 200
+
+
+@pytest.mark.parametrize(("host", "status"), [("localhost", 403), ("LOCALHOST", 403), ("127.1", 403), ("0.0.0.0", 200)])
+def test_a_server_for_this_machine_alone_is_called_by_its_own_names_alone(
+    make_served: Make, host: str, status: int
+) -> None:
+    with serving([make_served()], host=host) as wire:
+        assert wire.call("/health", Host=f"{host}:{wire.port}").status == 200
+        assert wire.call("/health", Host="example.com").status == status
 
 
 @pytest.mark.parametrize(

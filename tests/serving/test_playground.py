@@ -267,6 +267,25 @@ def test_a_conversation_is_that_of_the_api(browser: Browser, make_served: Callab
 
 
 @needs_a_browser
+def test_it_writes_as_many_tokens_as_the_server_allows(browser: Browser, make_served: Callable[..., Served]) -> None:
+    page, served = browser, make_served()
+    served._rules.ends[:] = False  # so that the text does not end by itself
+    with serving([served], max_tokens=5) as wire:
+        open_at(page, wire)
+        until(page, "!document.getElementById('modes-1').hidden")
+        fill(page, {"text-1": "to be", "count-1": 200, "temperature-1": 0})
+        click(page, "#write-1")
+        assert fields(page, ["text-1"])[0].rstrip("\ufffd") == by_api(wire, "to be", max_tokens=5, temperature=0)
+        click(page, "#as-chat-1")
+        page.run("document.getElementById('message-1').value = 'be?'")
+        page.run("document.getElementById('ask-1').requestSubmit()")
+        idle(page)
+        assert texts(page, "#status-1") == [""]
+        assert len(texts(page, "#messages-1 p")) == 2
+        assert page.errors == []
+
+
+@needs_a_browser
 def test_a_conversation_that_no_longer_fits_goes_on_without_its_oldest_messages(
     browser: Browser, make_served: Callable[..., Served]
 ) -> None:

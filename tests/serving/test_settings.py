@@ -20,11 +20,6 @@ def test_several_folders_are_one_setting() -> None:
         PARSER.read(["a", "--tokens", "3", "b"])
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2", "::1", "0.0.0.0", "a-name"])
-def test_some_addresses_are_of_this_machine_only(host: str) -> None:
-    assert ServeConfig(runs=("a",), host=host).is_local == (host not in ("0.0.0.0", "a-name"))
-
-
 def test_a_folder_that_is_given_twice_is_refused() -> None:
     with pytest.raises(InputError, match="given twice"):
         ServeConfig(runs=("a", "a")).check()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from minigrad.serving.__main__ import listen
 from minigrad.serving.served import Served
 from minigrad.serving.settings import ServeConfig
 
@@ -63,12 +63,14 @@ def serving(models: Sequence[Served], grace: float = 0.2, **settings: Any) -> It
     from minigrad.serving.api import Api
     from minigrad.serving.server import Server
 
-    server = Server(Api(models, ServeConfig(runs=("runs",), **settings)), grace)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    config = ServeConfig(runs=("runs",), port=0, **settings)
+    with listen(config) as listener:
+        address, port = listener.getsockname()
+        server = Server(Api(models, config, address), grace)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
-            yield Wire(listener.getsockname()[1], server)
+            yield Wire(port, server)
         finally:
             server.should_exit = True
             thread.join()

@@ -109,10 +109,10 @@ class Column {
 
   // Return how many tokens may follow a text: at least one.
   async room(prompt, signal) {
-    const { count, most, specials } = await this.server.measure(this.settings.model, { prompt }, signal);
+    const { most, room, specials } = await this.server.measure(this.settings.model, { prompt }, signal);
     this.specials = new Set(specials);
-    if (count >= most) throw new Error(`The text fills the ${most} tokens that a text may have here: shorten it.`);
-    return most - count;
+    if (room <= 0) throw new Error(`The text fills the ${most} tokens that a text may have here: shorten it.`);
+    return room;
   }
 
   // Write on at the end of the text; or from the cursor on, if it is not there: the text after it makes way.
@@ -234,13 +234,13 @@ class Column {
     this.part("message").value ||= content;
   }
 
-  // Return the messages and the tokens left for an answer. While these are less than a quarter of the most, the oldest
+  // Return the messages and the tokens left for an answer. While less than a quarter of the most is free, the oldest
   // messages are left out, each with its answer.
   async fitting(messages, signal) {
-    const { count, most } = await this.server.measure(this.settings.model, { messages }, signal);
-    if (most - count >= most / 4) return { messages, room: most - count };
+    const { count, most, room } = await this.server.measure(this.settings.model, { messages }, signal);
+    if (most - count >= most / 4) return { messages, room };
     if (messages.length > 1) return this.fitting(messages.slice(2), signal);
-    if (count < most) return { messages, room: most - count };
+    if (room > 0) return { messages, room };
     throw new Error(`The message fills the ${most} tokens that a conversation may have here: shorten it.`);
   }
 

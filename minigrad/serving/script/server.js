@@ -36,11 +36,12 @@ class Server {
     return data.map((each) => each.id);
   }
 
-  // Return the number of tokens of a prompt, with those before it, or of messages, the most that a text may have, the
-  // names of the special tokens, and whether the model converses.
+  // Return the number of tokens of a prompt, with those before it, or of messages, the most that a text may have, how
+  // many may follow, the names of the special tokens, and whether the model converses.
   async measure(model, content, signal) {
     const found = await (await this.call("/tokenize", { model, ...content }, signal)).json();
-    return { ...found, count: found.count + found.beginning, most: found.max_model_len };
+    const count = found.count + found.beginning, most = found.max_model_len;
+    return { ...found, count, most, room: Math.min(most - count, found.max_tokens ?? Infinity) };
   }
 
   // Yield the events of a stream.
