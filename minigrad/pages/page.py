@@ -28,9 +28,10 @@ def scrolling(label: str, table: str) -> str:
 
 
 _STYLE = """
-:root { color-scheme: light dark; --paper: #fdfdfc; --ink: #22252a; --soft: #6b7078; --line: #d9dbdf; }
+:root { color-scheme: light dark; --paper: #fdfdfc; --ink: #22252a; --soft: #6b7078; --line: #d9dbdf;
+  --link: #246eb6; }
 @media (prefers-color-scheme: dark) {
-  :root { --paper: #17191c; --ink: #e4e6e9; --soft: #9aa0a8; --line: #363a40; }
+  :root { --paper: #17191c; --ink: #e4e6e9; --soft: #9aa0a8; --line: #363a40; --link: #6aabea; }
 }
 body { max-width: 64rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; font: 1rem/1.5 system-ui, sans-serif;
   background: var(--paper); color: var(--ink); }

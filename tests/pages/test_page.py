@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from minigrad.pages.page import escape, page
+from tests.pages.contrast import contrast
 
 
 def test_a_page_has_title_body_and_style_and_refers_to_nothing():
@@ -18,3 +21,12 @@ def test_a_page_has_title_body_and_style_and_refers_to_nothing():
 def test_text_cannot_become_markup_or_leave_an_attribute():
     assert escape('<b> "x" \x1b') == "&lt;b&gt; &quot;x&quot; \ufffd"
     assert escape(7) == "7"
+
+
+def test_text_stands_out_from_light_and_dark_paper():
+    schemes = [
+        dict(re.findall(r"--(\w+): (#\w+);", rules)) for rules in re.findall(r":root {(.*?)}", page("", ""), re.S)
+    ]
+    assert len(schemes) == 2
+    for colours in schemes:
+        assert all(contrast(colours["paper"], colours[name]) >= 4.5 for name in ("ink", "soft", "link"))

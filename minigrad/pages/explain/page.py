@@ -212,7 +212,7 @@ can copy from the text. It often needs one in an earlier layer that looks at the
 first token the attention for which they have no other use."""
 
 _STYLE = """
-nav a { display: inline-block; margin: .5rem 1rem 0 0; } a { color: rgb(47 128 205); }
+nav a { display: inline-block; margin: .5rem 1rem 0 0; } a { color: var(--link); }
 p:not(.ribbon, .pairs) { max-width: 46rem; } h3 { margin: 1.5rem 0 .25rem; font-size: 1.05rem; }
 .charts { display: grid; gap: 1rem 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
 h2 ~ figure { max-width: 30rem; }

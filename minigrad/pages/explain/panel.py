@@ -90,5 +90,5 @@ STYLE = """
   margin-bottom: .3rem; }
 .pairs b { font-weight: inherit; border: 1.5px solid rgb(47 128 205); border-radius: .3rem; margin: 0 .1rem .3rem;
   padding: 0 .1rem; text-align: center; }
-.pairs i { color: rgb(47 128 205); font-style: normal; margin: 0 .1rem; }
+.pairs i { color: var(--link); font-style: normal; margin: 0 .1rem; }
 """

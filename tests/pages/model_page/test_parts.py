@@ -1,4 +1,4 @@
-"""The parts that pages share: their ids do not collide, and they begin with the settings."""
+"""The parts that pages share: their ids do not collide, they begin with the settings, and their words can be read."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 
 from minigrad.generation.settings import Sampling
 from minigrad.pages.model_page.parts import conversation, editor, sliders
+from minigrad.pages.model_page.scripts import STYLE
+from tests.pages.contrast import contrast
 
 
 def ids(suffix: str) -> list[str]:
@@ -28,3 +30,10 @@ def test_sliders_begin_with_the_settings() -> None:
     assert "id=top-k type=range min=0 max=500 step=1 value=500>" in beyond
     assert "id=top-p type=range min=0.05 max=1 step=any value=0.333>" in beyond
     assert "id=presence-penalty " in sliders(Sampling(), penalties=True)
+
+
+def test_white_words_stand_out_from_their_button() -> None:
+    rules = [rule for rule in re.findall(r"{([^}]*)}", STYLE.read_text(encoding="utf-8")) if "color: #fff" in rule]
+    assert len(rules) == 2
+    for rule in rules:
+        assert contrast("#fff", re.findall(r"background: (rgb\([\d ]+\))", rule)[0]) >= 4.5
