@@ -33,7 +33,7 @@ import models
 import tokenizer
 from minigrad.adaptive.context import AdaptiveContext, AdaptiveView
 from minigrad.adaptive.signals import measure
-from minigrad.data import corpus
+from minigrad.data import corpus, mixture
 from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.documents import Documents
 from minigrad.data.tokens.token_files import prepare
@@ -116,7 +116,7 @@ def writing(run: Path, documents: int, tokens: int) -> dict[str, dict[str, float
     The longest validation documents are read, `tokens` tokens of each.
     """
     model, record = models.load(run).eval(), Record.read(run)
-    text = TokenizedCorpus.of(corpus.load(record.data), tokenizer.load(run))
+    text = TokenizedCorpus.of(mixture.load(record.data, held_out=record.used.get("held_out")), tokenizer.load(run))
     decoder, limit = Decoder(model), model.config.context_length
     spans = Documents(text.validation, limit).spans()
     longest = np.argsort(-spans.lengths, kind="stable")[:documents]

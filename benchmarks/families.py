@@ -20,8 +20,11 @@ from typing import Any
 
 from machine import describe_machine
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from minigrad.system import environment
+
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 
 def run(model: str, size: str, limit: list[str], data: str) -> dict[str, Any]:
@@ -33,7 +36,8 @@ def run(model: str, size: str, limit: list[str], data: str) -> dict[str, Any]:
         out = Path(folder) / "run"
         command = [sys.executable, str(ROOT / "train.py"), "--model", model, "--size", size, "--data", data]
         started = time.perf_counter()
-        if subprocess.run([*command, *limit, "--out", str(out)], stdout=subprocess.DEVNULL, check=False).returncode:
+        whole = [*command, *limit, "--out", str(out)]
+        if subprocess.run(whole, stdout=subprocess.DEVNULL, env=environment.as_found(), check=False).returncode:
             raise SystemExit(f"{' '.join(command)} failed")
         record = json.loads((out / "minigrad.json").read_text(encoding="utf-8"))
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]

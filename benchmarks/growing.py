@@ -28,9 +28,11 @@ from typing import NamedTuple
 
 from machine import describe_machine
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from minigrad.system import environment
+
+ROOT = Path(__file__).parent.parent
 WIDE = "width=192,num_heads=6,num_kv_heads=2,feed_forward=512"
 """Twice the widths of nano, with its six layers."""
 
@@ -48,7 +50,7 @@ def trained(folder: Path, amount: list[str], flags: list[str]) -> Trained:
     if not kept.exists():
         command = [sys.executable, str(ROOT / "train.py"), *amount, "--out", str(folder), *flags]
         before = os.times()
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, env=environment.as_found())
         after = os.times()
         ended = json.loads((folder / "minigrad.json").read_text(encoding="utf-8"))
         seconds = sum(after[2:4]) - sum(before[2:4])  # of the child, in user and in system mode

@@ -1,4 +1,4 @@
-"""The machine that a benchmark runs on, in one line: every benchmark prints it beside its figures."""
+"""The machine that a benchmark runs on, in one line: a benchmark of speed or memory prints it beside its figures."""
 
 from __future__ import annotations
 

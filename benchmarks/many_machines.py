@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import statistics
 import subprocess
 import sys
@@ -202,11 +201,11 @@ def serve(size: str, parts: int = 0) -> None:
 
 def measure(processes: int, size: str, parts: int = 0) -> dict[str, Any]:
     """Start this many processes, and return what they measure."""
+    from minigrad.system import environment
+
     launcher = [str(Path(sys.executable).with_name("mpiexec")), "-n", str(processes)] if processes > 1 else []
     command = [*launcher, sys.executable, __file__, "--serve", json.dumps({"size": size, "parts": parts})]
-    # This process has set its number of threads, which its children would mistake for a user's setting.
-    environment = {name: value for name, value in os.environ.items() if not name.endswith("_THREADS")}
-    printed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment.as_found()).stdout
     found: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return found
 

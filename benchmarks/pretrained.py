@@ -30,6 +30,7 @@ from minigrad.formats.huggingface import write_folder
 from minigrad.generation.decoding import document, stream
 from minigrad.generation.settings import Sampling
 from minigrad.quantised import quantise
+from minigrad.system import environment
 from minigrad.system.units import format_bytes
 from minigrad.training.folder.record import Record
 from models.pretrained import FOLDER
@@ -81,7 +82,8 @@ RECIPES = {
 def train(name: str) -> Path:
     """Train a model as its recipe says, and return its run folder."""
     run = ROOT / "runs" / name
-    subprocess.run([sys.executable, "train.py", *shlex.split(RECIPES[name].flags), "--out", run], cwd=ROOT, check=True)
+    command = [sys.executable, "train.py", *shlex.split(RECIPES[name].flags), "--out", run]
+    subprocess.run(command, cwd=ROOT, env=environment.as_found(), check=True)
     return run
 
 

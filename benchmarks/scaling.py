@@ -35,6 +35,7 @@ from minigrad.data import mixture
 from minigrad.distributed.launch import connect
 from minigrad.evaluate.losses import Score
 from minigrad.optim import decay_start
+from minigrad.system.files import write_text
 from minigrad.system.locks import FolderLock
 from minigrad.training.budget import Budget
 from minigrad.training.keeping import save
@@ -104,7 +105,7 @@ def part_of_text(folder: Path, divisor: int) -> Path:
         order = np.random.default_rng(0).permutation(len(documents))
         count = int(np.searchsorted(np.cumsum(np.take(sizes, order)), sum(sizes) / divisor, side="right"))
         lines = (json.dumps({"text": documents[index]}) for index in order[:count])
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_text(path, "\n".join(lines) + "\n")
     return path
 
 
@@ -156,7 +157,7 @@ def train_curve(folder: Path, curve: Curve, tokenizer: Path) -> None:
     for tokens in curve.lengths[len(points) :]:
         points.append(branch(folder, curve, tokens, tokenizer))
         print(points[-1], flush=True)
-        path.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(points, indent=1) + "\n")
 
 
 def train_grid(folder: Path, jobs: int) -> None:

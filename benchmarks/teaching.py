@@ -34,7 +34,7 @@ import models
 import tokenizer
 from minigrad.finetuning import tasks
 from minigrad.finetuning.rollouts import roll_out
-from minigrad.system import hardware
+from minigrad.system import environment, hardware
 
 ROOT = Path(__file__).parent.parent
 
@@ -80,7 +80,7 @@ def train(out: Path, *words: object) -> dict[str, Any]:
     """Run train.py; return minigrad.json with the seconds of the whole process."""
     command = [sys.executable, str(ROOT / "train.py"), "--out", str(out), *map(str, words)]
     began = time.perf_counter()
-    if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
+    if subprocess.run(command, stdout=subprocess.DEVNULL, env=environment.as_found(), check=False).returncode:
         raise SystemExit(f"{' '.join(command)} failed")
     record: dict[str, Any] = json.loads((out / "minigrad.json").read_text(encoding="utf-8"))
     return record | {"seconds": time.perf_counter() - began}

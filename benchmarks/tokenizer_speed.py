@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -30,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import describe_machine
-from turns import has
+from turns import has, peak_bytes
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -200,7 +199,7 @@ def train_and_tell_memory(library: str, folder: Path, streamed: int) -> None:
     else:
         texts = {name: read(folder / f"{name}.jsonl") if name == "source" else [] for name in SIZES}
         JOBS[library](texts, "", folder)["train source"]()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(peak_bytes() / 1e6)
 
 
 def environment() -> dict[str, str]:

@@ -31,9 +31,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from machine import describe_machine
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.evaluation.intervals import quantile
+from minigrad.system import environment
 from minigrad.training.report.one_run import COPIES
 
 ROOT = Path(__file__).parent.parent
@@ -87,7 +90,7 @@ class Trial(NamedTuple):
         if (result := _result(out)) is None:
             flags = [*shlex.split(self.common), *shlex.split(variant), *self.limit, "--seed", str(seed)]
             way = ["--resume", str(out)] if (out / "minigrad.json").exists() else [*flags, "--out", str(out)]
-            code = _wait(subprocess.Popen([sys.executable, str(ROOT / "train.py"), *way]))
+            code = _wait(subprocess.Popen([sys.executable, str(ROOT / "train.py"), *way], env=environment.as_found()))
             if code in _STOPPED or code == 2:
                 raise SystemExit(code)
             if code or (result := _result(out)) is None:
@@ -173,6 +176,7 @@ def main() -> None:
     arguments = parser.parse_args(own)
     length = next((f"--{name}", value) for name, value in vars(arguments).items() if name in limits and value)
     trial = Trial(arguments.folder, length, arguments.common)
+    print(describe_machine())
     runs: dict[str, list[Run]] = {"the default": [], **{variant: [] for variant in variants}}
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
         for variant, found in runs.items():

@@ -13,6 +13,9 @@ a maximum, which is soft so that it can be a mean as well.
 
     python benchmarks/wiola_parts.py runs/parts [--tokens 1500000]
     python benchmarks/wiola_parts.py runs/choices --choices --tokens 1228800
+
+Stop the script at any moment, and give the same command again: finished variants are kept, and one that was stopped
+continues.
 """
 
 from __future__ import annotations
@@ -20,15 +23,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from machine import describe_machine
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from minigrad.system import hardware  # isort: skip  (before NumPy)
+
 import numpy as np
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+from minigrad.system.files import write_text
 
 
 def variants() -> dict[str, Any]:
@@ -124,17 +131,17 @@ def choices() -> dict[str, Any]:
 
 
 def train_variant(make: Any, changes: str, out: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Train a variant in place of Wiola; return what came of it."""
+    """Train a variant in place of Wiola, or continue its run; return what came of it."""
     import models
     from minigrad.training.folder import metrics
+    from minigrad.training.folder.record import Record
     from minigrad.training.settings import TrainConfig
     from models import wiola
     from models.registry import Family
     from train import train
 
     models.FAMILIES["wiola"] = Family(make, wiola.WiolaConfig, wiola.SIZES)
-    started = time.perf_counter()
-    config = TrainConfig(
+    new = TrainConfig(
         model="wiola",
         size="nano",
         data=options.data,
@@ -145,15 +152,14 @@ def train_variant(make: Any, changes: str, out: Path, options: argparse.Namespac
         threads=options.threads,
         sample_every=10**9,
     )
-    result = train(config)
-    assert result is not None
-    lines = metrics.read(out)
+    train(TrainConfig(resume=str(out)) if (out / "minigrad.json").exists() else new)
+    record, lines = Record.read(out), metrics.read(out)
     speeds = sorted(line["tokens_per_second"] for line in lines)
     return {
-        "parameters": json.loads((out / "minigrad.json").read_text(encoding="utf-8"))["parameters"],
-        "bits_per_byte": result.val_bits_per_byte,
+        "parameters": record.parameters,
+        "bits_per_byte": record.result["bits_per_byte"],
         "tokens_per_second": speeds[len(speeds) // 2],
-        "seconds": time.perf_counter() - started,
+        "seconds": lines[-1]["seconds"],
         "merge_ratio": lines[-1].get("merge_ratio"),
     }
 
@@ -161,7 +167,7 @@ def train_variant(make: Any, changes: str, out: Path, options: argparse.Namespac
 def main() -> None:
     """Train every variant that is not there yet, and print a table and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folder", type=Path, help="where the runs are; the same command continues")
+    parser.add_argument("folder", type=Path, help="where the runs are; each command needs one of its own")
     parser.add_argument("--tokens", type=int, default=1_500_000)
     parser.add_argument("--data", default="python-docs")
     parser.add_argument("--seed", type=int, default=0)
@@ -170,6 +176,8 @@ def main() -> None:
     parser.add_argument("--only", type=int, help="train the variant of this number, from 0 on, and print no table")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    hardware.prepare(options.threads)
+    print(describe_machine())
 
     results = []
     for number, (name, (make, changes)) in enumerate((choices() if options.choices else variants()).items()):
@@ -178,7 +186,7 @@ def main() -> None:
         kept = options.folder / f"{number}.json"
         if not kept.exists():
             found = train_variant(make, changes, options.folder / str(number), options)
-            kept.write_text(json.dumps({"variant": name, **found}), encoding="utf-8")
+            write_text(kept, json.dumps({"variant": name, **found}))
         results.append(json.loads(kept.read_text(encoding="utf-8")))
     if options.only is not None:
         return

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
-from minigrad.system import hardware, processors  # isort: skip  (before NumPy)
+from minigrad.system import environment, hardware, processors  # isort: skip  (before NumPy)
 
 from benchmarks.evaluation import report
 from benchmarks.evaluation.one_run import FAILED, FAILS, RESULT, TEST
@@ -132,7 +132,7 @@ class Runner:
         words = [str(self.study.path), str(place), json.dumps(dataclasses.asdict(job)), *more]
         with place.with_suffix(".log").open("ab") as log:
             command = [sys.executable, str(Path(__file__).parent / "one_run.py"), *words]
-            return subprocess.Popen(command, stdout=log, stderr=log)
+            return subprocess.Popen(command, stdout=log, stderr=log, env=environment.as_found())
 
     def wait_for_one(self) -> None:
         """Wait until a run ends; one that fails in itself is noted, and any other error ends the study."""

@@ -23,6 +23,14 @@ def changes_speed(name: str) -> bool:
 FOUND = {name: value for name, value in sorted(os.environ.items()) if changes_speed(name)}
 
 
+def as_found() -> dict[str, str]:
+    """Return the environment for another process, in which the variables that change speed are as they were.
+
+    It would take the numbers that `minigrad.system.hardware` has written for this process for settings of the user.
+    """
+    return {name: value for name, value in os.environ.items() if not changes_speed(name)} | FOUND
+
+
 def other_processor() -> str:
     """Return a warning if variables let libraries compute as on another processor, else ""."""
     told = [f"{name}={FOUND[name]}" for name in _PROCESSOR if name in FOUND]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,12 +13,14 @@ import models
 from benchmarks import scaling
 from minigrad.data.split import Parts
 from minigrad.options import assignments
+from minigrad.system import files
 from minigrad.training.budget import Budget
 from minigrad.training.optimizers import parameters_in_layers
 from minigrad.training.planning import scaling as law
 from minigrad.training.planning.choices import choose_settings
 from minigrad.training.planning.costs import Rates
 from minigrad.training.planning.scaling import Point
+from tests.killed_runs import Killed
 from tests.small_runs import outcome, quick_runs, settings, write_text
 from train import TrainConfig, train
 
@@ -46,6 +49,25 @@ def test_the_parts_of_the_text_have_the_sizes_they_say(monkeypatch: pytest.Monke
     half, eighth = (scaling.part_of_text(tmp_path, divisor).read_text("utf-8").splitlines() for divisor in (2, 8))
     assert (len(half), len(eighth)) == (100, 25)
     assert half[:25] == eighth
+
+
+def test_a_kill_while_a_file_is_written_leaves_the_old_one_or_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "results").mkdir()
+    curve = scaling.Curve("one", "nano", None, 1, (1, 2))
+    results = tmp_path / "results" / "one.json"
+    results.write_text('[{"tokens": 1}]', encoding="utf-8")
+    parts = Parts(tuple("abcdefgh"), ("held out",), ())
+    monkeypatch.setattr(scaling.mixture, "load", lambda name: Mock(split=lambda: parts))
+    monkeypatch.setattr(scaling, "branch", lambda *given: {"tokens": 2})
+    monkeypatch.setattr(files, "move", Mock(side_effect=Killed))  # all is written, and nothing has its name yet
+    with pytest.raises(Killed):
+        scaling.part_of_text(tmp_path, 2)
+    with pytest.raises(Killed):
+        scaling.train_curve(tmp_path, curve, tmp_path / "tokenizer.json")
+    assert not list(tmp_path.glob("*.jsonl"))
+    assert results.read_text(encoding="utf-8") == '[{"tokens": 1}]'
 
 
 @pytest.mark.parametrize("curve", scaling.CURVES, ids=lambda curve: curve.name)

@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks import variants
 from benchmarks.variants import interval, table
+from minigrad.system import environment
 
 
 def test_the_interval_is_that_of_students_t() -> None:
@@ -46,7 +47,8 @@ def test_runs_are_made_in_turns_once_and_a_stopped_one_continues(
     commands: list[list[str]] = []
     codes: list[int] = []
 
-    def fake_train(words: list[str]) -> Mock:
+    def fake_train(words: list[str], env: dict[str, str]) -> Mock:
+        assert env == environment.as_found()
         commands.append(words[2:])
         code = codes.pop(0) if codes else 0
         out = Path(words[words.index("--resume" if "--resume" in words else "--out") + 1])
@@ -77,6 +79,7 @@ def test_runs_are_made_in_turns_once_and_a_stopped_one_continues(
     variants.main()
     assert len(commands) == 5  # nothing is left to do, and what failed is not tried again
     shown = capsys.readouterr().out
+    assert "BLAS is " in shown  # of the machine
     assert "--steps 40 --size nano" in shown
     assert "| --lr 1 | 1 of 2 |" in shown
     kept = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))

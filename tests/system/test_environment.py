@@ -21,6 +21,17 @@ def test_the_variables_are_those_before_our_own_and_no_folders() -> None:
     assert python(PROGRAM) == "{} 1"
 
 
+def test_another_process_gets_the_variables_as_they_were() -> None:
+    program = """
+import os
+before = dict(os.environ)
+import minigrad
+from minigrad.system import environment
+print(environment.as_found() == before, dict(os.environ) == before)
+"""
+    assert python(program) == python(program, MINIGRAD_THREADS="1", NUMBA_CACHE_DIR="/nowhere") == "True False"
+
+
 def test_the_description_of_the_machine_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environment, "FOUND", {"NUMBA_CPU_NAME": "haswell", "OPENBLAS_CORETYPE": "Haswell"})
     assert hardware.describe().endswith(", NUMBA_CPU_NAME=haswell, OPENBLAS_CORETYPE=Haswell")

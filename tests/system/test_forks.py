@@ -19,7 +19,7 @@ import pytest
 
 from minigrad.errors import InputError, RunError
 from minigrad.kernels import threads
-from minigrad.system import blas, forks, hardware
+from minigrad.system import forks, hardware
 from minigrad.system.forks import Fork
 
 if not forks.ARE_POSSIBLE:
@@ -89,7 +89,6 @@ def test_a_copy_computes_in_one_thread() -> None:
         assert said(copy, 64) == (1, 1, 1)
     threads.set_threads(before)
     assert hardware.threads() == before
-    assert blas.use_one_thread() in (True, False)
 
 
 def test_an_error_of_a_copy_is_raised_here_and_the_copy_goes_on() -> None:

@@ -21,6 +21,7 @@ from benchmarks.evaluation.results import Results, chosen_rate, read
 from benchmarks.evaluation.run import Runner
 from benchmarks.evaluation.study import ROOT, Job, Study
 from minigrad.errors import InputError, RunError
+from minigrad.system import environment
 from tests.benchmarks.evaluation import synthetic
 from tests.killed_runs import Killed, kill, stop
 from tests.small_runs import quick_runs, write_text
@@ -108,6 +109,8 @@ def test_a_run_is_a_process_that_leaves_its_result(tmp_path: Path) -> None:
     assert not runner.running
     (found,) = read(study, tmp_path).finished
     assert found["job"] == vars(job)
+    # The numbers of threads that this process has set are no settings of the user.
+    assert ("_THREADS=" in found["hardware"]) == any(name.endswith("_THREADS") for name in environment.FOUND)
 
 
 @pytest.mark.parametrize(
