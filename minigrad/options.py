@@ -68,7 +68,7 @@ class Option:
         text = "text that is not empty" if self.filled else "text"
         nouns = {int: "a whole number", float: "a finite number", str: text, bool: "true or false"}
         bounds = [
-            f"{words} {bound}"
+            f"{words} {_written(bound)}"
             for words, bound in (
                 ("of at least", self.at_least),
                 ("above", self.above),
@@ -84,7 +84,7 @@ class Option:
         if value is None:
             return self.optional
         if self.many:
-            return isinstance(value, tuple) and all(map(self.single.accepts, value))
+            return isinstance(value, list | tuple) and all(map(self.single.accepts, value))
         if self.kind is str:
             allowed = (not self.choices or value in self.choices) and (not self.filled or value != "")
             return isinstance(value, str | os.PathLike) and allowed
@@ -121,19 +121,26 @@ class Option:
         return value
 
     def check(self, value: Any, called: str) -> Any:
-        """Return a Python value if it is allowed; raises InputError, naming the option as `called`, otherwise."""
-        if self.many and isinstance(value, tuple):
+        """Return a Python value if it is allowed; raises InputError, naming the option as `called`, otherwise.
+
+        A number of NumPy's becomes one of Python's, and a list becomes a tuple.
+        """
+        if self.many and isinstance(value, list | tuple):
             return tuple(self.single.check(each, called) for each in value)
-        if not self.accepts(value):
+        plain = value.item() if isinstance(value, numbers.Number) and hasattr(value, "item") else value
+        if not self.accepts(plain):
             raise self.refusal(called, value)
-        return value
+        return plain
 
     def refusal(self, called: str, value: Any) -> InputError:
         """Return the error for a `value` that is not allowed."""
+        if self.many and not isinstance(value, str):
+            return InputError(
+                f"{called} takes a list or a tuple, not {shown(value)}; each element is {self.expectation}"
+            )
         guess = nearest(value, self.choices) if self.choices and isinstance(value, str) else None
         hint = f"; did you mean {guess!r}?" if guess else ""
-        expected = f"a tuple, each {self.expectation}" if self.many and not isinstance(value, str) else self.expectation
-        return InputError(f"{called} takes {expected}, not {shown(value)}{hint}")
+        return InputError(f"{called} takes {self.expectation}, not {shown(value)}{hint}")
 
 
 def flag_of(name: str) -> str:
@@ -146,15 +153,14 @@ def flag_of(name: str) -> str:
 
 
 def checked_number(called: str, value: Any, kind: type = float, **bounds: Any) -> Any:
-    """Return a number, including one of NumPy's, if it lies within `bounds` (see `Option`).
+    """Return a number if it lies within `bounds` (see `Option`).
 
     Raises InputError, naming the number as `called`, otherwise.
 
     >>> checked_number("dropout's probability", 0.5, at_least=0, below=1)
     0.5
     """
-    plain = value.item() if isinstance(value, numbers.Number) and hasattr(value, "item") else value
-    return _rule(kind, **bounds).check(plain, called)
+    return _rule(kind, **bounds).check(value, called)
 
 
 @functools.cache
@@ -170,6 +176,11 @@ def shown(value: Any) -> str:
     """
     text = repr(value)
     return text if len(text) <= 80 else text[:60] + "..."
+
+
+def _written(bound: float) -> str:
+    """Return a bound as a reader counts it: 1,000,000 and 1e+15, and never rounded."""
+    return f"{bound:,}" if isinstance(bound, int) else f"{bound:,.15g}"
 
 
 def _is_finite(number: float) -> bool:
@@ -245,9 +256,12 @@ def _declaration(settings: type[Any], name: str) -> tuple[Option, str]:
 
 
 def validate(settings: Any) -> None:
-    """Check every field of a settings instance by its declaration; raises InputError for the first bad value."""
+    """Check every field of a settings instance by its declaration; raises InputError for the first bad value.
+
+    The field then holds what `Option.check` returns.
+    """
     for each in options(type(settings)):
-        each.check(getattr(settings, each.name), each.name)
+        object.__setattr__(settings, each.name, each.check(getattr(settings, each.name), each.name))
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
@@ -279,11 +293,12 @@ def assignments(text: str | None) -> dict[str, str]:
     >>> assignments("atm=off, rope_factor=4")
     {'atm': 'off', 'rope_factor': '4'}
     """
-    pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
     found: dict[str, str] = {}
-    for name, sign, value in ((name.strip(), sign, value.strip()) for name, sign, value in pairs):
-        if not sign:
-            raise InputError(f"--set takes NAME=VALUE, with commas between several, not {name!r}")
+    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
+    for part in parts or ([text] if text else []):  # of a text of commas alone, the whole is refused
+        name, sign, value = map(str.strip, part.partition("="))
+        if not name or not sign:
+            raise InputError(f"--set takes NAME=VALUE, with commas between several, not {part!r}")
         if name in found:
             raise InputError(f"--set gives {name} twice: {found[name]} and {value}")
         found[name] = value

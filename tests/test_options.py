@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.errors import InputError
-from minigrad.options import Group, assignments, nearest, option, options, unknown, validate
+from minigrad.options import Group, assignments, checked_number, nearest, option, options, unknown, validate
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,38 @@ def test_values_given_from_python_are_checked_by_the_same_rules():
         assert str(caught.value) == message
 
 
+def test_a_number_of_numpy_is_as_good_as_one_of_python_and_becomes_one():
+    settings = Settings(steps=np.int64(3), lr=np.float32(0.5), top_p=np.float64(1), batch=np.uint8(2))
+    validate(settings)
+    kept = settings.steps, settings.lr, settings.top_p, settings.batch
+    assert kept == (3, 0.5, 1.0, 2)
+    assert [type(each) for each in kept] == [int, float, float, int]
+    assert type(checked_number("n", np.int16(3), int)) is int
+    for settings, message in [
+        (Settings(steps=np.int64(0)), f"steps takes a whole number of at least 1, not {np.int64(0)!r}"),
+        (Settings(steps=np.float64(2)), f"steps takes a whole number of at least 1, not {np.float64(2)!r}"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            validate(settings)
+        assert str(caught.value) == message
+
+
+def test_a_bound_is_written_for_a_reader_and_never_rounded():
+    @dataclass(frozen=True)
+    class Bounds:
+        ids: int = option(0, "", at_least=-10, at_most=10**9)
+        theta: float = option(1e4, "", above=1, at_most=1e15)
+        decay: float = option(0.9, "", at_least=0.01, at_most=0.9999999)
+        alpha: float = option(8.0, "", below=1e6)
+
+    assert [each.expectation for each in options(Bounds)] == [
+        "a whole number of at least -10 and at most 1,000,000,000",
+        "a finite number above 1 and at most 1e+15",
+        "a finite number of at least 0.01 and at most 0.9999999",
+        "a finite number below 1,000,000",
+    ]
+
+
 @dataclass(frozen=True)
 class Lists:
     stop: tuple[str, ...] = option((), "stop before", filled=True)
@@ -56,10 +89,12 @@ def test_a_tuple_of_values_is_checked_one_by_one():
     assert (stop.many, stop.kind, ban.many, ban.kind) == (True, str, True, int)
     assert stop.convert("a") == "a"
     validate(Lists(stop=("a", "b"), ban=(0, 5)))
+    validate(listed := Lists(ban=[0, np.int64(5)]))
+    assert listed == Lists(ban=(0, 5))
     for settings, message in [
         (Lists(stop=("a", "")), "stop takes text that is not empty, not ''"),
         (Lists(ban=(1, -2)), "ban takes a whole number of at least 0, not -2"),
-        (Lists(ban=3), "ban takes a tuple, each a whole number of at least 0, not 3"),
+        (Lists(ban=3), "ban takes a list or a tuple, not 3; each element is a whole number of at least 0"),
     ]:
         with pytest.raises(InputError) as caught:
             validate(settings)
@@ -95,8 +130,10 @@ def test_any_text_is_converted_or_refused_by_name(text):
 def test_assignments_are_split_at_commas_and_the_first_equals_sign():
     assert assignments(None) == {}
     assert assignments("a=1, b=x=y") == {"a": "1", "b": "x=y"}
-    with pytest.raises(InputError, match=r"--set takes NAME=VALUE, with commas between several, not 'b'"):
-        assignments("a=1,b")
+    assert assignments("a=1, b=,") == {"a": "1", "b": ""}
+    for text, wrong in (("a=1,b", "b"), ("=3", "=3"), ("a=1, =3", "=3"), (",", ","), (" , ", " , ")):
+        with pytest.raises(InputError, match=f"^--set takes NAME=VALUE, with commas between several, not '{wrong}'$"):
+            assignments(text)
     with pytest.raises(InputError, match="--set gives width twice: 1 and 2"):
         assignments("width=1, width=2")
 

@@ -98,8 +98,7 @@ class Sampling(TextSettings):
     def __post_init__(self) -> None:
         for name in (each.name for each in options(type(self)) if each.many):
             given = getattr(self, name)
-            several = (given,) if isinstance(given, str) else () if given is None else given
-            object.__setattr__(self, name, tuple(several) if isinstance(several, list | tuple) else several)
+            object.__setattr__(self, name, (given,) if isinstance(given, str) else () if given is None else given)
         validate(self)
 
     def changed(self, changes: Mapping[str, Any]) -> Self:
@@ -165,7 +164,11 @@ class LoadSettings(ComputeSettings):
         filled=True,
     )
     set: str | None = option(
-        None, "change the model's config, as in rope_scaling=yarn,rope_factor=4", value="NAME=VALUE,...", none_means=""
+        None,
+        "change the model's config, as in rope_scaling=yarn,rope_factor=4",
+        value="NAME=VALUE,...",
+        none_means="",
+        filled=True,
     )
 
 

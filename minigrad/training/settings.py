@@ -31,7 +31,11 @@ class ModelSettings(Group):
         None, "start from the weights and the size of a run or shipped model", value="RUN", none_means="", filled=True
     )
     set: str | None = option(
-        None, "change the model's config, as in rope_theta=1e6,tied_head=false", value="NAME=VALUE,...", none_means=""
+        None,
+        "change the model's config, as in rope_theta=1e6,tied_head=false",
+        value="NAME=VALUE,...",
+        none_means="",
+        filled=True,
     )
 
     def check(self) -> None:
@@ -57,6 +61,7 @@ class DataSettings(Group):
         "as in wiki.jsonl:0.7,books:0.3; with --objective a file of conversations, or task:arithmetic, task:copying, "
         "task:reversing, task:brackets, task:sorting, task:facts",
         value="TEXT",
+        filled=True,
     )
     held_out: str | None = option(
         None,
@@ -64,6 +69,7 @@ class DataSettings(Group):
         "python-docs, the validation part is used, and the test part is left out too",
         value="TEXT",
         none_means="about a sixteenth of --data, chosen by hashes; less of python-docs and of large texts",
+        filled=True,
     )
     test: bool = option(False, "at the end, also evaluate the test text")
     documents: str = option(
@@ -267,6 +273,7 @@ class TeachingSettings(Group):
         "text to replay, given like --data; its validation part shows what is forgotten",
         value="TEXT",
         none_means="the text that the run in --init was trained on, or else python-docs",
+        filled=True,
     )
     teacher: str | None = option(
         None,
@@ -365,7 +372,7 @@ class OutputSettings(Group):
     heading: ClassVar[str] = "output"
 
     out: str | None = option(
-        None, "run folder to write", value="DIR", none_means="runs/MODEL-SIZE, or with -2, -3, ..."
+        None, "run folder to write", value="DIR", none_means="runs/MODEL-SIZE, or with -2, -3, ...", filled=True
     )
     resume: str | None = option(
         None,
@@ -490,6 +497,8 @@ class TrainConfig(  # a dataclass takes the fields of its last base first
             raise InputError("--objective dpo needs --data FILE.jsonl, pairs of a chosen and a rejected answer")
         if self.skip_broken and (self.objective != "sft" or is_task):
             raise InputError("--skip-broken is for --objective sft and a file of conversations; leave it out")
+        if self.question_noise and is_task:
+            raise InputError("--question-noise changes the problem of a task, but not its answer: leave it out")
 
 
 @dataclass(frozen=True, kw_only=True)

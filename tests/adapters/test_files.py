@@ -153,7 +153,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert "has rank_pattern" in refused(rank_pattern={"q_proj": 4})
     assert "is damaged: r takes a whole number of at least 1, not 0" in refused(r=0)
     assert "each to be listed once" in refused(trainable_token_indices={"embed_tokens": [1, 1]})
-    assert "lora_alpha takes a finite number above 0 and at most 1000000" in refused(lora_alpha=1e300)
+    assert "lora_alpha takes a finite number above 0 and at most 1,000,000" in refused(lora_alpha=1e300)
 
 
 @pytest.mark.parametrize(

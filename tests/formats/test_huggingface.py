@@ -39,8 +39,11 @@ def test_fields_are_read_under_their_published_names():
     ("values", "message"),
     [
         ({"n_embd": 8}, "n_layer is missing"),
-        ({"n_embd": 8, "n_layer": None}, "n_layer takes a whole number of at least 1 and at most 10000, not None"),
-        ({"n_embd": 4 * 10**17, "n_layer": 2}, "n_embd takes a whole number of at least 1 and at most 1048576, not 4"),
+        ({"n_embd": 8, "n_layer": None}, "n_layer takes a whole number of at least 1 and at most 10,000, not None"),
+        (
+            {"n_embd": 4 * 10**17, "n_layer": 2},
+            "n_embd takes a whole number of at least 1 and at most 1,048,576, not 4",
+        ),
     ],
 )
 def test_a_missing_field_or_a_value_that_is_not_allowed_is_named(values, message):

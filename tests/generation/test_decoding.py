@@ -271,7 +271,7 @@ def test_an_adaptive_context_is_that_of_one_text_and_comes_with_its_tokens(monke
         ([1], {"tokens": 0}, "tokens takes a whole number of at least 1"),
         ([1], {"stop": "x"}, "a stop string needs a tokenizer"),
         ([1], {"ban": [40]}, "ban takes ids of tokens, from 0 to 39, not 40"),
-        ([1], {"ban": range(40)}, "ban takes a tuple, each a whole number"),
+        ([1], {"ban": range(40)}, r"ban takes a list or a tuple, not range\(0, 40\); each element is a whole number"),
         ([1], {"ban": list(range(40))}, "every token is banned"),
         ([1, 40], {}, "token ids from 1 to 40, but the model knows 0 to 39"),
         ([-1], {}, "token ids from -1 to -1"),

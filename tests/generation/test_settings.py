@@ -34,8 +34,8 @@ def test_flags_may_be_repeated_and_python_takes_strings_and_lists() -> None:
         (["--temperature", "-1"], "--temperature takes a finite number of at least 0, not '-1'"),
         (["--top-p", "0"], "--top-p takes a finite number above 0 and at most 1, not '0'"),
         (["--stop", ""], "--stop takes text that is not empty, not ''"),
-        (["--tokens", "0"], "--tokens takes a whole number of at least 1 and at most 1000000000, not '0'"),
-        (["--ban", "the"], "--ban takes a whole number of at least 0 and at most 1000000000, not 'the'"),
+        (["--tokens", "0"], "--tokens takes a whole number of at least 1 and at most 1,000,000,000, not '0'"),
+        (["--ban", "the"], "--ban takes a whole number of at least 0 and at most 1,000,000,000, not 'the'"),
         (["--stop"], "--stop needs a value: text that is not empty"),
     ],
 )
@@ -49,8 +49,8 @@ def test_values_of_python_are_checked_when_they_are_given() -> None:
     for wrong, message in (
         ({"stop": ""}, "stop takes text that is not empty, not ''"),
         ({"stop": ["a", ""]}, "stop takes text that is not empty, not ''"),
-        ({"stop": 5}, "stop takes a tuple, each text that is not empty, not 5"),
-        ({"top_k": 0}, "top_k takes a whole number of at least 1 and at most 1000000000, not 0"),
+        ({"stop": 5}, "stop takes a list or a tuple, not 5; each element is text that is not empty"),
+        ({"top_k": 0}, "top_k takes a whole number of at least 1 and at most 1,000,000,000, not 0"),
     ):
         with pytest.raises(InputError) as caught:
             Sampling(**wrong)

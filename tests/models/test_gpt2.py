@@ -159,6 +159,6 @@ def test_rotary_positions_replace_the_table_and_no_other_program_takes_the_model
 def test_shapes_that_cannot_be_built_are_refused() -> None:
     with pytest.raises(InputError, match=r"width \(90\) must be a multiple of num_heads \(4\)"):
         models.build("gpt2", "nano", num_heads=4)
-    with pytest.raises(InputError, match="num_layers takes a whole number of at least 1 and at most 10000, not 0"):
+    with pytest.raises(InputError, match="num_layers takes a whole number of at least 1 and at most 10,000, not 0"):
         models.build("gpt2", "nano", num_layers=0)
     assert models.configure("gpt2").vocab_size > VOCAB

@@ -32,7 +32,7 @@ def test_overriding_converts_strings_and_completes_rotary_settings() -> None:
     ("values", "message"),
     [
         ({"widht": 3}, "unknown field of VidyaV2Config 'widht'; did you mean 'width'"),
-        ({"width": 0}, "width takes a whole number of at least 1 and at most 1048576, not 0"),
+        ({"width": 0}, "width takes a whole number of at least 1 and at most 1,048,576, not 0"),
         ({"tied_head": "maybe"}, "tied_head takes true or false, not 'maybe'"),
     ],
 )

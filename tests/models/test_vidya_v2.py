@@ -95,8 +95,8 @@ def test_names_and_shapes_of_the_published_checkpoints() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"num_layers": 0}, "num_layers takes a whole number of at least 1 and at most 10000, not 0"),
-        ({"vocab_size": -5}, "vocab_size takes a whole number of at least 1 and at most 16777216, not -5"),
+        ({"num_layers": 0}, "num_layers takes a whole number of at least 1 and at most 10,000, not 0"),
+        ({"vocab_size": -5}, "vocab_size takes a whole number of at least 1 and at most 16,777,216, not -5"),
         ({"num_heads": 4, "num_kv_heads": 3}, r"num_heads \(4\) must be a multiple of num_kv_heads \(3\)"),
         ({"head_dim": 5}, "head_dim must be even"),
     ],

@@ -123,7 +123,7 @@ def test_fields_of_the_config_can_be_set_and_stay_set(capsys, text, tmp_path):
     error = refusal(capsys, "--data", str(text), "--steps", "2", "--set", "widht=3", "--out", str(tmp_path / "other"))
     assert "unknown field of VidyaV2Config 'widht'; did you mean 'width'?" in error
     error = refusal(capsys, "--data", str(text), "--steps", "2", "--set", "width=x", "--out", str(tmp_path / "other"))
-    assert "width takes a whole number of at least 1 and at most 1048576, not 'x'" in error
+    assert "width takes a whole number of at least 1 and at most 1,048,576, not 'x'" in error
     assert not (tmp_path / "other").exists()
 
 

@@ -32,6 +32,10 @@ def test_the_defaults_exclude_nothing():
             "--skip-broken is for --objective sft and a file of conversations; leave it out",
         ),
         (
+            TrainConfig(objective="sft", init="a", data="task:arithmetic", question_noise=0.1),
+            "--question-noise changes the problem of a task, but not its answer: leave it out",
+        ),
+        (
             TrainConfig(objective="sft", init="a", data="b.jsonl", adaptive_context=True),
             "--adaptive-context is for pre-training",
         ),
@@ -44,6 +48,12 @@ def test_the_defaults_exclude_nothing():
 def test_settings_that_exclude_each_other_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         settings.check()
+
+
+def test_questions_without_noise_can_be_wished_for_whatever_is_taught():
+    for data in ("task:arithmetic", "b.jsonl"):
+        TrainConfig(objective="sft", init="a", data=data, question_noise=0.0).check()
+    TrainConfig(objective="sft", init="a", data="b.jsonl", question_noise=0.1).check()
 
 
 def test_what_several_processes_cannot_do_together_is_refused():
@@ -99,7 +109,9 @@ def test_paths_are_kept_as_text() -> None:
     assert (asked.data, asked.held_out, asked.tokenizer) == ("a.txt", "b.txt", "c")
 
 
-@pytest.mark.parametrize("name", ["decay", "init", "teacher", "tokenizer"])
+@pytest.mark.parametrize(
+    "name", ["data", "decay", "held_out", "init", "out", "replay_text", "set", "teacher", "tokenizer"]
+)
 def test_an_empty_text_is_refused(name):
     with pytest.raises(InputError, match=f"{name} takes text that is not empty, not ''"):
         TrainConfig(**{name: ""}).check()

@@ -36,7 +36,7 @@ def test_a_checkpoint_keeps_every_bit(state):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ({"updates": -1}, "updates takes a whole number of at least 0 and at most 1000000000000000, not -1"),
+        ({"updates": -1}, "updates takes a whole number of at least 0 and at most 1,000,000,000,000,000, not -1"),
         ({"seconds": float("nan")}, "seconds takes a finite number of at least 0 .*, not nan"),
         ({"since_logged": {"nats": 1.0}}, r"since_logged\.bytes is missing"),
         ({"since_logged": None}, "since_logged is None, not an object"),

@@ -98,7 +98,7 @@ def test_a_file_of_another_program_is_refused(tmp_path, content):
         ({"stages": ["x"]}, r"stages\[0\] takes a whole number, not 'x'"),
         ({"architecture": 5}, "architecture is 5, not an object"),
         ({"seed": "x"}, "seed takes a whole number, not 'x'"),
-        ({"settings": {"steps": "x"}}, "steps takes a whole number of at least 1 and at most 1000000000, not 'x'"),
+        ({"settings": {"steps": "x"}}, "steps takes a whole number of at least 1 and at most 1,000,000,000, not 'x'"),
         ({"settings": {"colour": "blue"}}, "'colour' is unknown"),
         ({"settings": {"resume": "x"}}, "'resume' is unknown"),
         ({"chosen": {"lr": -1}}, "lr takes a finite number above 0, not -1"),
