@@ -19,18 +19,20 @@ def warmup_stable_decay(
 
     Hägele et al. 2024, "Scaling laws and compute-optimal training beyond fixed training durations", arXiv 2405.18392:
     as good as a cosine, and the number of steps need not be known before the decay begins.
-    `step` counts from 0; the first step already has the rate peak / warmup. Each pair in `revised` is a step of the
-    decay and a new number of steps from there on: the rest of the decay becomes shorter or longer.
+    `step` counts from 0; the first step already has the rate peak / warmup. Where a warm-up is not over when the decay
+    begins, the smaller rate of the two counts, so the rate never jumps. Each pair in `revised` is a step of the decay
+    and a new number of steps from there on: the rest of the decay becomes shorter or longer.
 
     >>> [round(warmup_stable_decay(s, peak=1.0, warmup=2, decay_start=4, steps=8), 2) for s in range(8)]
     [0.5, 1.0, 1.0, 1.0, 0.55, 0.37, 0.23, 0.11]
     >>> [round(warmup_stable_decay(s, peak=1.0, warmup=2, decay_start=4, steps=8, revised=[(6, 7)]), 2) for s in (5, 6)]
     [0.37, 0.16]
+    >>> [round(warmup_stable_decay(s, peak=1.0, warmup=5, decay_start=2, steps=5), 2) for s in range(5)]
+    [0.2, 0.4, 0.5, 0.29, 0.13]
     """
-    if step < warmup:
-        return peak * (step + 1) / warmup
+    warmed = peak * (step + 1) / warmup if step < warmup else peak
     if step < decay_start:
-        return peak
+        return warmed
     before, start, end = 0.0, decay_start, steps  # `before` is the part of the decay that is over at `start`
     for new_start, new_end in revised:
         if step < new_start:
@@ -38,7 +40,7 @@ def warmup_stable_decay(
         before += (1 - before) * (new_start - start) / (end - start + 1)
         start, end = new_start, new_end
     elapsed = before + (1 - before) * ((step - start + 1) / (end - start + 1))
-    return peak * (1 - math.sqrt(min(elapsed, 1.0)))
+    return min(warmed, peak * (1 - math.sqrt(min(elapsed, 1.0))))
 
 
 def warmup_cosine(step: int, *, peak: float, warmup: int, steps: int, floor: float = 0.0) -> float:

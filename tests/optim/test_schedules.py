@@ -39,15 +39,27 @@ def test_both_schedules_warm_up_to_the_peak_and_then_decay(plan: tuple[int, int,
     assert cosine[-1] <= peak * 2.5 / (steps - warmup + 1)
 
 
-@given(lengths())
-def test_the_rate_has_no_jumps(plan: tuple[int, int, int]) -> None:
-    warmup, decay_begins, steps = plan
+@given(st.integers(0, 400), st.integers(0, 200), st.integers(1, 200))
+def test_the_rate_has_no_jumps(warmup: int, decay_begins: int, decay: int) -> None:
+    steps = decay_begins + decay  # the warm-up may end in the decay, or after the run
     rates = [
         warmup_stable_decay(s, peak=1.0, warmup=warmup, decay_start=decay_begins, steps=steps) for s in range(steps)
     ]
     # The largest changes: a step of the warm-up, and the first step of the decay.
     allowed = max(1 / max(warmup, 1), (1 / (steps - decay_begins + 1)) ** 0.5) + 1e-12
     assert all(abs(a - b) <= allowed for a, b in itertools.pairwise(rates))
+
+
+def test_the_smaller_rate_counts_where_the_warm_up_ends_within_the_decay() -> None:
+    def rates(warmup: int) -> list[float]:
+        return [warmup_stable_decay(s, peak=1.0, warmup=warmup, decay_start=80, steps=100) for s in range(100)]
+
+    late, decay = rates(90), rates(0)
+    assert late[:80] == [(s + 1) / 90 for s in range(80)]
+    assert late[80:] == decay[80:]
+    slow = rates(300)  # the run ends first
+    assert slow[:90] == [(s + 1) / 300 for s in range(90)]
+    assert slow[-1] == decay[-1]
 
 
 @given(st.integers(0, 50), st.integers(1, 200), st.floats(0, 0.5))
