@@ -150,8 +150,10 @@ class Module:
 
         The values of a parameter are a function of `seed` and its index in `parameters()`. Matrices come first, then
         vectors, each kind contiguous for the optimizer; frozen parameters come last, without gradients. `draw=False`
-        leaves zeros, for weights that will be loaded. Raises InputError unless the dtype is float32 or float64.
+        leaves zeros, for weights that will be loaded. Raises InputError unless the seed is a whole number of at least 0
+        and the dtype float32 or float64.
         """
+        seed = checked_number("seed", seed, int, at_least=0)
         try:
             name = np.dtype(dtype).name
         except TypeError:  # one that NumPy does not have, such as bfloat16

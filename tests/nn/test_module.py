@@ -94,6 +94,16 @@ def test_weights_are_a_function_of_the_seed() -> None:
         Tied().initialise(dtype=known)
 
 
+def test_a_seed_is_a_whole_number() -> None:
+    one, same = Tied(), Tied()
+    one.initialise(3)
+    same.initialise(np.int64(3))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(one.state_dict()["head"], same.state_dict()["head"])
+    for wrong in (1.5, None, -1, True, "0"):
+        with pytest.raises(InputError, match="seed takes a whole number of at least 0, not "):
+            one.initialise(wrong)  # type: ignore[arg-type]
+
+
 def test_initial_values_have_the_given_standard_deviation() -> None:
     layer = nn.Linear(200, 300, std=0.05)
     layer.initialise()
