@@ -262,15 +262,15 @@ def train(
     `texts` is any iterable and need not fit into memory. `split` is a name in split.SPLITS or a pattern. `threads`,
     `max_memory` and `progress` are described in Resources. If the different words need more memory, the rarest are
     removed, and a warning says so.
-    Raises TokenizerError if vocab_size is too small for the bytes, if a text, special token or option cannot be used,
-    or if max_memory is too little.
+    Raises TokenizerError if vocab_size is not a whole number or is too small for the bytes, if a text, special token or
+    option cannot be used, or if max_memory is too little.
 
     >>> tokenizer = train(["low lower lowest"] * 9, vocab_size=264)
     >>> tokenizer.decode_bytes([261]), tokenizer.decode_bytes([262]), tokenizer.decode_bytes([263])
     (b'lo', b'low', b' low')
     """
     names = list(special_tokens)
-    check_size(vocab_size, len(names))
+    vocab_size = checked_size(vocab_size, len(names))
     if min_frequency < 1:
         raise TokenizerError(f"min_frequency={min_frequency}: expected 1 or more.")
     if len(set(names)) < len(names):
@@ -295,14 +295,22 @@ def train(
     )
 
 
-def check_size(vocab_size: int, num_specials: int) -> None:
-    """Raise TokenizerError if a vocabulary is too small for the bytes and its special tokens, or too large."""
-    if vocab_size > LARGEST_SIZE:
-        raise TokenizerError(f"the vocabulary has {vocab_size:,} ids, and at most {LARGEST_SIZE:,} can be used.")
-    if vocab_size < (smallest := num_specials + 256):
+def checked_size(vocab_size: int, num_specials: int) -> int:
+    """Return the size of a vocabulary as an int, also where it is a whole number of NumPy's.
+
+    Raises TokenizerError if it is not whole, too small for the bytes and the special tokens, or too large.
+    """
+    try:
+        size = operator.index(vocab_size)
+    except TypeError:
+        raise TokenizerError(f"vocab_size={vocab_size!r}: expected a whole number.") from None
+    if size > LARGEST_SIZE:
+        raise TokenizerError(f"the vocabulary has {size:,} ids, and at most {LARGEST_SIZE:,} can be used.")
+    if size < (smallest := num_specials + 256):
         raise TokenizerError(
-            f"vocab_size={vocab_size} is too small: 256 bytes and {num_specials} special tokens need {smallest}."
+            f"vocab_size={size} is too small: 256 bytes and {num_specials} special tokens need {smallest}."
         )
+    return size
 
 
 def load(path: str | Path, *, split: str | None = None, special_tokens: Mapping[str, int] | None = None) -> Tokenizer:

@@ -71,17 +71,18 @@ def train(lines: Iterable[str], num_merges: int = 2000, **resources: Unpack[Reso
 def train_to_size(texts: Iterable[str], vocab_size: int = 4096, **resources: Unpack[Resources]) -> Tokenizer:
     """Learn a tokenizer of `vocab_size` ids from the lines of texts, line by line.
 
-    So a merge crosses spaces and never a line end. Raises TokenizerError if vocab_size is too small for the bytes.
+    So a merge crosses spaces and never a line end. Raises TokenizerError if vocab_size is not a whole number, or too
+    small for the bytes.
 
     >>> train_to_size(["to be or not to be", "to be or not"] * 2, 265).decode_bytes([10])
     b'to be'
     """
-    bpe.check_size(vocab_size, len(SPECIALS))
+    num_merges = bpe.checked_size(vocab_size, len(SPECIALS)) - len(SPECIALS) - 256
     if isinstance(texts, str):
         raise TokenizerError("texts is one string, expected a list of them: pass [text].")
     # `train` refuses what is not a str, and names its place.
     lines = (line for text in texts for line in (text.splitlines() if isinstance(text, str) else [text]))
-    return train(lines, vocab_size - len(SPECIALS) - 256, **resources)
+    return train(lines, num_merges, **resources)
 
 
 def _collecting_bytes(lines: Iterable[str], seen: set[int]) -> Iterator[str]:

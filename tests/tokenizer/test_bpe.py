@@ -114,6 +114,15 @@ def test_vocab_size_must_hold_the_bytes():
         tokenizer.train(CORPUS, vocab_size=260)
 
 
+@pytest.mark.parametrize("train", tokenizer.KINDS.values())
+def test_vocab_size_is_a_whole_number(train):
+    size = train(CORPUS, np.int64(300)).vocab_size
+    assert (size, type(size)) == (300, int)
+    for wrong in (300.0, "300", None):
+        with pytest.raises(TokenizerError, match=f"^vocab_size={wrong!r}: expected a whole number.$"):
+            train(CORPUS, wrong)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
