@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
+from minigrad.formats.folders import check_folder
 from minigrad.formats.json_files import read_json
 from minigrad.generation import console
 from minigrad.generation.settings import ALIASES, GenerateConfig
-from minigrad.options import assignments, nearest
+from minigrad.options import assignments
 from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
 from minigrad.system.files import check_new_file, write_text
@@ -302,22 +303,6 @@ def was_taught_to_talk(folder: Path) -> bool | None:
     return isinstance(settings, dict) and settings.get("objective") not in (None, "distill")
 
 
-def check_folder(folder: Path) -> None:
-    """Raise InputError for a folder without a model, naming folders in it, or the closest name beside it."""
-    config = folder / "config.json"
-    if config.exists() or (folder / "adapter_config.json").exists():
-        return
-    if config.is_symlink():
-        raise InputError(f"{config} is a link to {config.readlink()}, where there is no file")
-    if (folder / FILE).exists():
-        raise InputError(f"{folder} has no weights yet: its training has not reached the first checkpoint")
-    inside = [str(found.parent) for found in sorted(folder.glob("*/config.json"))]
-    beside = nearest(str(folder), [str(found.parent) for found in folder.parent.glob("*/config.json")])
-    guess = " or ".join(inside[:5]) or beside
-    hint = f". Did you mean {guess}?" if guess else ""
-    raise InputError(f"{folder} is not a run folder: it has no config.json{hint}")
-
-
 def notice(text: str) -> None:
     """Print a remark on standard error: standard output holds the text alone."""
     say(f"[{text}]", sys.stderr)
@@ -351,7 +336,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
     prepare_output()
     description = "Continue a text with a trained model."
-    parser = Parser(GenerateConfig, prog="generate.py", description=description, aliases=ALIASES, stray="prompt")
+    parser = Parser(
+        GenerateConfig, prog="generate.py", description=description, aliases=ALIASES, stray=lambda word: "prompt"
+    )
     config, explicit = parser.parse(arguments)
 
     def work() -> None:

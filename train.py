@@ -32,8 +32,8 @@ from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import phase, prepare_output
 from minigrad.training.folder.places import check_places, naming_run
 from minigrad.training.folder.record import TrainResult
-from minigrad.training.settings import ALIASES, TrainConfig
-from models.names import check_model
+from minigrad.training.settings import TrainConfig
+from models.names import SIZES, check_model
 from models.pretrained import find_runs, names
 
 if TYPE_CHECKING:
@@ -161,10 +161,40 @@ def forward_backward(model: LanguageModel, batch: Batch, weight: Array) -> float
     return float(loss.item()) - model.added_loss
 
 
+_ALIASES = {
+    "learning_rate": "lr",
+    "batch_size": "batch",
+    "context_length": "context",
+    "block_size": "context",
+    "iters": "steps",
+    "max_steps": "steps",
+    "epochs": "minutes",
+    "dataset": "data",
+    "text": "data",
+    "file": "data",
+    "corpus": "data",
+    "output": "out",
+    "weights": "init",
+    "checkpoint": "resume",
+    "model_size": "size",
+    "vocab_size": "vocab",
+    "gradient_accumulation": "accumulate",
+    "num_threads": "threads",
+    "dtype": "precision",
+    "wd": "weight_decay",
+}
+"""Other names that people type; an error message suggests the field."""
+
+
+def _meant_for(word: str) -> str:
+    """Return the setting that a word without a flag was most likely meant for."""
+    return "model" if word in SIZES else "size" if any(word in sizes for sizes in SIZES.values()) else "data"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input), 129, 130, 141 or 143 (stopped)."""
     prepare_output()
-    parser = Parser(TrainConfig, prog="train.py", description=_DESCRIPTION, aliases=ALIASES)
+    parser = Parser(TrainConfig, prog="train.py", description=_DESCRIPTION, aliases=_ALIASES, stray=_meant_for)
 
     def work() -> None:
         config, explicit = parser.read(arguments)

@@ -14,6 +14,7 @@ from minigrad.adapters import adapt, adapt_tokens, merge
 from minigrad.adapters.files import base_of, is_adapter, load_adapters
 from minigrad.adapters.files import model_below as model_below
 from minigrad.errors import InputError
+from minigrad.formats.folders import check_folder
 from minigrad.formats.huggingface import read_end_ids, require_floats
 from minigrad.formats.json_files import read_json
 from minigrad.formats.weights import HEAD, check_arrays, read_each_weight, read_shapes, without_copy_of_tied
@@ -88,6 +89,7 @@ def load(
     Raises InputError naming the file that is missing, damaged or of another kind.
     """
     folder = find_run(folder)
+    check_folder(folder)
     if is_adapter(folder):
         model_below(folder)  # which refuses adapters that are their own base
         base = base_of(folder)
@@ -144,7 +146,9 @@ def grow(folder: str | Path, size: str | None = None, seed: int = 0, **overrides
     for name in overrides:
         if name not in growth.WIDTHS:
             raise InputError(f"growing changes {', '.join(growth.WIDTHS)}, not {name}")
-    if is_adapter(folder := find_run(folder)):
+    folder = find_run(folder)
+    check_folder(folder)
+    if is_adapter(folder):
         raise _grow_merged(folder)
     path = folder / "config.json"
     family, config = read_config(read_json(path), path)

@@ -108,7 +108,7 @@ ALLOWED: dict[str, set[str]] = {
         "models.loading",
     },  # the package itself, when they are used
     "models.names": {"minigrad.options"},
-    "models.pretrained": {"minigrad.errors", "minigrad.options", "minigrad.system"},
+    "models.pretrained": SYSTEM | {"minigrad.formats.folders"},  # finds a folder before NumPy loads
     "models.registry": NN | {"models"},
     "models.gpt2": NN | GUESTS,
     "models.vidya_v1": NN,

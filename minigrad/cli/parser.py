@@ -8,7 +8,7 @@ import functools
 import itertools
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from minigrad.cli.exits import complain, explain_system_error
@@ -22,8 +22,8 @@ Settings = TypeVar("Settings")
 class Parser(Generic[Settings]):
     """Reads a command line into an instance of a settings dataclass.
 
-    For an unknown flag, `aliases` suggests the field ("lr") of a name that people type ("learning_rate"); for a word
-    without a flag, `stray` is the field to suggest.
+    For an unknown flag, `aliases` suggests the field ("lr") of a name that people type ("learning_rate"). For a word
+    without a flag, `stray` returns the field to suggest.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Parser(Generic[Settings]):
         prog: str,
         description: str,
         aliases: Mapping[str, str] | None = None,
-        stray: str | None = None,
+        stray: Callable[[str], str] | None = None,
     ) -> None:
         self.settings, self.prog, self.aliases, self.stray = settings, prog, aliases or {}, stray
         self.options = options(settings)
@@ -119,8 +119,14 @@ class Parser(Generic[Settings]):
         """Return the error for a word that is not a flag and has no place, with what it may have been meant for."""
         guess = None
         if not word.startswith("-"):  # that word is a negative number, has a space or comes after --: no flag was meant
-            guess = self._nearest(word) or (self.stray and f"{self._flags[self.stray]} {quoted(word)}")
+            guess = self._flags.get(word.replace("-", "_")) or self._flag_before(word)
         return self._hinted(f"unexpected argument {word!r}", guess)
+
+    def _flag_before(self, word: str) -> str | None:
+        """Return a word with the flag that was probably forgotten: the one with this choice, or that of `stray`."""
+        name = next((each.name for each in self.options if word in each.choices), None)
+        name = name or (self.stray(word) if self.stray else None)
+        return f"{self._flags[name]} {quoted(word)}" if name in self._flags else None
 
     def _nearest(self, word: str) -> str | None:
         # Without their dashes, which would make any two flags look alike.

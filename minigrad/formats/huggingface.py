@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from minigrad.errors import InputError, RunError
+from minigrad.formats.folders import CONFIG, check_folder
 from minigrad.formats.json_files import as_json, read_json
 from minigrad.formats.safetensors import write_tensors
 from minigrad.options import options, shown
@@ -31,14 +32,13 @@ QUANTISATION = "quantization_config"  # the key of config.json that says how and
 
 def config_path(folder: Path) -> Path:
     """Return where the config.json of a model is; raises InputError, with the way out, if the folder has none."""
-    if (path := folder / "config.json").exists():
+    check_folder(folder)
+    if (path := folder / CONFIG).exists():
         return path
-    if (folder / "adapter_config.json").exists():
-        raise InputError(
-            f"{folder} holds adapters without the weights of their base: merge them first, by "
-            f'models.load("{folder}").save(DIR), and copy its tokenizer files'
-        )
-    raise InputError(f"{folder} is not a run folder: it has no config.json")
+    raise InputError(
+        f"{folder} holds adapters without the weights of their base: merge them first, by "
+        f'models.load("{folder}").save(DIR), and copy its tokenizer files'
+    )
 
 
 def require_floats(values: Mapping[str, Any], path: Path) -> None:

@@ -400,24 +400,6 @@ class ChosenOutput(OutputSettings):
     sample_every: int
 
 
-ALIASES = {
-    "learning_rate": "lr",
-    "batch_size": "batch",
-    "context_length": "context",
-    "block_size": "context",
-    "iters": "steps",
-    "max_steps": "steps",
-    "epochs": "minutes",
-    "dataset": "data",
-    "output": "out",
-    "vocab_size": "vocab",
-    "gradient_accumulation": "accumulate",
-    "num_threads": "threads",
-    "dtype": "precision",
-}
-"""Other names that people type; an error message suggests the field."""
-
-
 @dataclass(frozen=True)
 class TrainConfig(  # a dataclass takes the fields of its last base first
     OutputSettings,

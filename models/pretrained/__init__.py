@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from minigrad.errors import InputError
-from minigrad.options import nearest, options
+from minigrad.formats.folders import CONFIG, did_you_mean
+from minigrad.options import options
 from minigrad.system.terminal import say
 
 FOLDER = Path(__file__).parent
@@ -26,7 +27,7 @@ Settings = TypeVar("Settings")
 
 def names() -> list[str]:
     """Return the names of the models, in alphabetical order."""
-    return sorted(file.parent.name for file in FOLDER.glob("*/config.json"))
+    return sorted(file.parent.name for file in FOLDER.glob(f"*/{CONFIG}"))
 
 
 def find_run(run: str | Path) -> Path:
@@ -38,10 +39,7 @@ def find_run(run: str | Path) -> Path:
     if str(run) != path.name or os.path.exists(path):  # noqa: PTH110  (False for a name that no file can have)
         return path
     if path.name not in names():
-        beside = [found.parent.name for found in Path().glob("*/config.json")]
-        guess = nearest(path.name, [*names(), *beside])
-        hint = f". Did you mean {guess}?" if guess else ""
-        known = ", ".join(names())
+        known, hint = ", ".join(names()), did_you_mean(path, CONFIG, names())
         raise InputError(f"{run} is not a run folder, nor a model that comes with minigrad ({known}){hint}")
     folder, here = FOLDER / path.name, Path.cwd()
     return folder.relative_to(here) if folder.is_relative_to(here) else folder

@@ -82,12 +82,19 @@ def test_a_name_stands_for_a_folder_unless_there_is_one_here(
         tokenizer.load("vidya-v2-nano")
 
 
-def test_an_unknown_name_is_answered_with_the_names_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_name_is_answered_with_the_names_that_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     known = f"nor a model that comes with minigrad \\({', '.join(NAMES)}\\)"
-    with pytest.raises(InputError, match=f"^vidya-v2-nona is not a run folder, {known}. Did you mean vidya-v2-nano"):
+    with pytest.raises(InputError, match=f"^vidya-v2-nona is not a run folder, {known}; did you mean vidya-v2-nano"):
         models.load("vidya-v2-nona")
     with pytest.raises(TokenizerError, match=f"^vidya-v2-nona is not a file or folder, {known}"):
         tokenizer.load("vidya-v2-nona")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match=f"^mine is not a run folder, {known}; did you mean {Path('runs/mine')}\\?$"):
+        find_run("mine")
     assert generate.main(["nowhere"]) == 2
     assert re.search(f"^generate.py: nowhere is not a run folder, {known}$", capsys.readouterr().err, re.MULTILINE)
 

@@ -41,6 +41,7 @@ class Reading:
 
 
 TRAIN = Parser(Settings, prog="train.py", description="Train.", aliases={"learning_rate": "lr", "vocab_size": "vocab"})
+MEANING = Parser(Settings, prog="train.py", description="", stray=lambda word: "model" if word[0] == "v" else "resume")
 GENERATE = Parser(Reading, prog="generate.py", description="Write.")
 
 
@@ -133,6 +134,28 @@ def test_a_missing_or_surplus_positional_argument_is_refused():
     assert refusal(GENERATE, "a", "b") == "unexpected argument 'b'; see generate.py --help"
     assert refusal(GENERATE, "a", "-") == "unexpected argument '-'; see generate.py --help"
     assert "is missing" not in refusal(GENERATE, "a", "--help=b")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("plan", "--plan"),
+        ("eval-every", "--eval-every"),
+        ("eval_every", "--eval-every"),
+        ("bfloat16", "--precision bfloat16"),
+        ("vidya", "--model vidya"),
+        ("step", "--resume step"),  # a word is matched exactly; a flag may be mistyped
+        ("my run", "--resume 'my run'"),
+    ],
+)
+def test_a_word_without_a_flag_is_answered_with_the_flag_that_was_forgotten(word, meant):
+    assert refusal(MEANING, word) == f"unexpected argument {word!r}; did you mean {meant}?"
+
+
+def test_a_word_that_is_like_a_flag_but_not_its_name_gets_no_flag():
+    for word in ("extra", "step", "lrs", "vocab-size"):
+        assert refusal(TRAIN, word) == f"unexpected argument {word!r}; see train.py --help"
+    assert refusal(TRAIN, "float32") == "unexpected argument 'float32'; did you mean --precision float32?"
 
 
 @pytest.mark.parametrize("before", [[], ["a"], ["a", "--tokens", "5"]])

@@ -194,3 +194,14 @@ def test_only_families_that_can_grow_get_a_grown_config() -> None:
         grown_config("gpt2", config, models.configure("gpt2", "micro"))
     config = models.configure("vidya-v2", "2.0")
     assert grown_config("vidya-v2", config, models.configure("vidya-v2", "2.1")).width == 768  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("read", [models.load, models.grow])
+def test_a_folder_without_a_model_is_answered_with_one_that_may_be_meant(read: Any, tmp_path: Path) -> None:
+    build("vidya-v2").save(tmp_path / "mine")
+    for given in (tmp_path, tmp_path / "mien"):
+        with pytest.raises(InputError) as caught:
+            read(given)
+        assert str(caught.value) == (
+            f"{given} is not a run folder: it has no config.json; did you mean {tmp_path / 'mine'}?"
+        )

@@ -192,7 +192,7 @@ def test_a_folder_that_is_no_run_or_lacks_its_tokenizer_is_refused(capsys, folde
 
 def test_a_mistyped_folder_gets_the_runs_beside_it(capsys, folder):
     for near in (folder.parent, folder.parent / "rnu"):
-        assert refusal(capsys, near).endswith(f"it has no config.json. Did you mean {folder}?\n")
+        assert refusal(capsys, near).endswith(f"it has no config.json; did you mean {folder}?\n")
 
 
 def test_a_run_before_its_first_checkpoint_has_no_weights(capsys, tmp_path):

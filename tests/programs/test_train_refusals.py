@@ -46,6 +46,13 @@ def test_help_and_a_mistyped_flag_or_field_need_neither_numpy_nor_numba():
     [
         ("--stepz 4", "unknown flag --stepz; did you mean --steps?"),
         ("--learning-rate 1", "unknown flag --learning-rate; did you mean --lr?"),
+        ("--model-size nano", "unknown flag --model-size; did you mean --size?"),
+        ("--text FILE", "unknown flag --text; did you mean --data?"),
+        ("--weights RUN", "unknown flag --weights; did you mean --init?"),
+        ("vidya-v2", "unexpected argument 'vidya-v2'; did you mean --model vidya-v2?"),
+        ("1.5b", "unexpected argument '1.5b'; did you mean --size 1.5b?"),
+        ("my.txt", "unexpected argument 'my.txt'; did you mean --data my.txt?"),
+        ("resume", "unexpected argument 'resume'; did you mean --resume?"),
         ("--model vidia-v2", "unknown model 'vidia-v2'; did you mean 'vidya-v2'? Known: "),
         ("--size nanno", "unknown size of vidya-v2 'nanno'; did you mean 'nano'? Known: auto, nano, "),
         ("--size auot", "unknown size of vidya-v2 'auot'; did you mean 'auto'?"),

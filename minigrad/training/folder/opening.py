@@ -10,12 +10,13 @@ from typing import Any
 
 from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError
+from minigrad.formats.folders import RUNS
 from minigrad.options import flag_of
 from minigrad.system.locks import FolderLock
 from minigrad.system.units import plural
 from minigrad.training.budget import Budget, read_decay
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.places import RUNS, newest, refuse_links
+from minigrad.training.folder.places import newest, refuse_links
 from minigrad.training.folder.record import BEST, NOT_STORED, REPORT, Record
 from minigrad.training.folder.run_folder import RunFolder
 from minigrad.training.settings import LIMITS, TrainConfig

@@ -11,14 +11,12 @@ from pathlib import Path
 
 from minigrad.data import corpus, mixture
 from minigrad.errors import InputError
+from minigrad.formats.folders import RUNS
 from minigrad.system.files import kind_of, reason
 from minigrad.system.locks import LOCK_FILE, FolderLock
 from minigrad.system.terminal import command
 from minigrad.training.folder.record import FILE, Record
 from minigrad.training.settings import TrainConfig
-
-RUNS = Path("runs")
-"""The folder of the run folders that get no name of their own (--out)."""
 
 
 def check_places(settings: TrainConfig, tokenizers: Collection[str] = ()) -> None:

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from minigrad.errors import InputError
+from minigrad.formats.folders import RECORD, did_you_mean
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.formats.typed import read_dataclass, read_values
-from minigrad.options import nearest, options
+from minigrad.options import options
 from minigrad.system import hardware
 from minigrad.training.settings import TrainConfig
 
-FILE = "minigrad.json"
+FILE = RECORD
 BEST = "best"  # the folder in a run folder that holds the best model
 REPORT = "report.html"
 NOT_STORED = ("resume", "plan", "profile", "out")
@@ -90,8 +91,7 @@ class Record:
     def read(cls, folder: Path) -> Record:
         """Return the record of a run folder; raises InputError if the folder holds no run."""
         if not folder.is_dir():
-            beside = nearest(str(folder), [str(found.parent) for found in folder.parent.glob(f"*/{FILE}")])
-            raise InputError(f"there is no run folder {folder}" + (f"; did you mean {beside}?" if beside else ""))
+            raise InputError(f"there is no run folder {folder}{did_you_mean(folder, FILE)}")
         if not (folder / FILE).exists():
             raise InputError(f"{folder} is not a run folder of train.py: it has no {FILE}")
         content = read_json(folder / FILE)
