@@ -112,11 +112,7 @@ def stream(
         )
     if draft is not None and rules.sampling.adaptive_context:
         raise InputError("a draft proposes tokens for one view of the text: leave out the draft or adaptive_context")
-    first = [first_sample] * len(prompts) if isinstance(first_sample, int | np.integer) else first_sample
-    if len(first) != len(prompts):
-        raise InputError(f"first_sample has {len(first)} numbers for {len(prompts)} prompts")
-    if min(first) < 0:
-        raise InputError(f"first_sample takes numbers of at least 0, not {min(first)}")
+    first = _first_samples(first_sample, len(prompts))
     texts = (
         Continuation(rules, ids, number, first[number] + sample)
         for number, ids in enumerate(prompts)
@@ -127,6 +123,16 @@ def stream(
     decoders = Decoder(model), Decoder(draft)
     one_by_one = (with_draft(*decoders, text, len(text.prompt) + text.left) for text in texts)
     return itertools.chain.from_iterable(one_by_one)
+
+
+def _first_samples(given: int | Sequence[int], prompts: int) -> Sequence[int]:
+    """Return the number of the first sample of each prompt; raises InputError if numbers are missing or below 0."""
+    first = [given] * prompts if isinstance(given, int | np.integer) else given
+    if len(first) != prompts:
+        raise InputError(f"first_sample has {len(first)} numbers for {prompts} prompts")
+    if min(first) < 0:
+        raise InputError(f"first_sample takes numbers of at least 0, not {min(first)}")
+    return first
 
 
 def document(tokenizer: Tokenizer, text: str) -> list[int]:
