@@ -108,16 +108,16 @@ def attention(
     plan = plan_of(q, k, v, offsets, key_ranges, visible, first_visible)
     plan = replace(plan, dropout=dropout, stream=stream)
     q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))  # slices of one array are copied once, not in both passes
-    out, logsumexp = attention_forward(q, k, v, plan)
+    out, denominators = attention_forward(q, k, v, plan)
 
     def backward(dy: Array) -> tuple[Array, Array, Array]:
         # With S = Q K^T / sqrt(D), P = softmax(S) and Y = P V:
         #   dV = P^T dY and dP = dY V^T;
         #   dS = P * (dP - rowsum(P * dP)), the softmax's own backward; since Y = P V, rowsum(P * dP) = rowsum(dY * Y);
         #   dQ = dS K / sqrt(D) and dK = dS^T Q / sqrt(D).
-        # P is computed again from the scores, as exp(S - logsumexp(S)).
+        # P is computed again from the scores and the denominators of the softmax.
         # Dropout multiplies P by a mask M, so that Y = (P * M) V: dV = (P * M)^T dY and dP = M * (dY V^T).
-        return attention_backward(dy, q, k, v, out, logsumexp, plan)
+        return attention_backward(dy, q, k, v, out, denominators, plan)
 
     return out, backward
 
@@ -138,14 +138,16 @@ def relative_entropy(q: Array, k: Array, *, offsets: Array, key_ranges: Array, f
     r"""Measure how many keys a query attends to: the entropy, from 0 (one key) to 1 (all keys alike).
 
     $H_t / \ln n_t$ with $H_t = -\sum_u p_{tu} \ln p_{tu}$, averaged over the heads, and $n_t$ the number of keys that
-    the query sees; 0 if that is one. Since $\ln p_{tu} = s_{tu} - Z_t$, with $Z_t$ the logsumexp of the scores, the
-    entropy is $Z_t - \sum_u p_{tu} s_{tu}$, and that sum is the score of the mean of the keys, attended to as values.
+    the query sees; 0 if that is one. With the largest score $m_t$ and $Z_t = \sum_u e^{s_{tu} - m_t}$, the entropy is
+    $\ln Z_t + m_t - \sum_u p_{tu} s_{tu}$, because $\ln p_{tu} = s_{tu} - m_t - \ln Z_t$. The last sum is the score of
+    the mean of the keys, attended to as values. It is as large as the scores: its rounding may lead outside the range.
     Shapes: as in `attention`; -> (rows,), in the dtype of q.
     """
     plan = plan_of(q, k, k, offsets, key_ranges, first_visible=first_visible)
-    mean_key, logsumexp = attention_forward(q, k, k, plan)
-    entropy = logsumexp - (q * mean_key).sum(-1) * q.dtype.type(plan.scale)  # (rows, H)
-    most = np.log(np.maximum(plan.visible - first_visible, 2)).astype(q.dtype)
-    several = plan.visible - first_visible > 1
-    found: Array = np.where(several, entropy.mean(axis=1) / most, q.dtype.type(0))
+    mean_key, (largest, total) = attention_forward(q, k, k, plan)
+    count = plan.visible - first_visible
+    entropy = np.log(total) + (largest - (q * mean_key).sum(-1)) * q.dtype.type(plan.scale)  # (rows, H)
+    most = np.log(np.maximum(count, 2)).astype(q.dtype)[:, None]
+    shares = np.clip(entropy / most, 0, 1).mean(axis=1)
+    found: Array = np.where(count > 1, shares, q.dtype.type(0))
     return found

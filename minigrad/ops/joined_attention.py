@@ -1,10 +1,10 @@
 """Attention over two sets of keys, joined in one softmax: the shared keys of `attention`, and others beside them.
 
-Each set is attended to by itself. With the logsumexps $z_1$ and $z_2$ of the two sets of scores, the softmax over both
-is the first one times $e^{z_1 - Z}$ and the second one times $e^{z_2 - Z}$, where $Z = \\ln(e^{z_1} + e^{z_2})$. The
-derivation of the gradient in `attention` holds for the whole softmax: a key's probability is exp(score - Z), and
-rowsum(P * dP) is rowsum(dY * Y) with the whole output Y. So the kernel computes the part of each set if it is given
-`out` and Z of the whole.
+Each set is attended to by itself. With the denominators $z_1$ and $z_2$ of the two softmaxes, that of both sets is
+$Z = z_1 + z_2$, and their softmax is the first one times $z_1 / Z$ and the second one times $z_2 / Z$. The derivation
+of the gradient in `attention` holds for the whole softmax: a key's probability is exp(score) / Z, and rowsum(P * dP) is
+rowsum(dY * Y) with the whole output Y. So the kernel computes the part of each set if it is given `out` and Z of the
+whole.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
+from minigrad.kernels.attention.plan import Denominators
 from minigrad.ops.softmax import softmax_formula
 from minigrad.ops.visible_keys import plan_of
 from minigrad.options import checked_number
@@ -72,9 +73,9 @@ def attention_with_far_keys(
     decrease within the sequence. A far key stands for ``far.weight`` keys: the logarithm of that is added to its score,
     so that the mean of equal keys and values gets the probability that these would get together.
     Shapes: q (rows, H, D), k and v (key rows, G, D), far_k and far_v (far rows, G, D) -> (rows, H, D).
-    Raises ShapeError if they do not fit, InputError unless the weight is positive.
+    Raises ShapeError if they do not fit, InputError unless the weight is from 1e-30 to 1e30.
     """
-    checked_number("the weight of a far key", far.weight, above=0)
+    checked_number("the weight of a far key", far.weight, at_least=1e-30, at_most=1e30)  # float32 holds their sums
     plan = plan_of(q, k, v, *near)
     if far.visible.shape != plan.visible.shape:
         raise ShapeError(f"far.visible needs a number of keys for each of {len(q)} rows; got {far.visible.shape}")
@@ -82,28 +83,37 @@ def attention_with_far_keys(
     queries, far_offsets = q[rows], np.searchsorted(rows, plan.offsets)
     far_plan = plan_of(queries, far_k, far_v, far_offsets, far.ranges, far.visible[rows])
     q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))
-    out, total = attention_forward(q, k, v, plan)
-    far_out, far_logsumexp = attention_forward(queries, far_k, far_v, far_plan)
-    log_weight = q.dtype.type(math.log(far.weight))
-    out[rows], total[rows] = _joined(out[rows], total[rows], far_out, far_logsumexp + log_weight)
+    out, z = attention_forward(q, k, v, plan)
+    far_out, (far_largest, far_total) = attention_forward(queries, far_k, far_v, far_plan)
+    weight, near_z = q.dtype.type(far.weight), Denominators(z.largest[rows], z.total[rows])
+    far_z = Denominators(far_largest, far_total * weight)
+    out[rows], (z.largest[rows], z.total[rows]), _ = _joined(out[rows], near_z, far_out, far_z, plan.scale)
 
     def backward(dy: Array) -> tuple[Array, ...]:
-        # The far scores are s + ln(weight), so their probabilities are exp(s - (Z - ln(weight))).
-        dq, dk, dv = attention_backward(dy, q, k, v, out, total, plan)
-        slopes, logsumexp = np.ascontiguousarray(dy[rows]), total[rows] - log_weight
-        far_dq, dfar_k, dfar_v = attention_backward(slopes, queries, far_k, far_v, out[rows], logsumexp, far_plan)
+        # The far scores are s + ln(weight), so their probabilities are exp(s) / (Z / weight).
+        dq, dk, dv = attention_backward(dy, q, k, v, out, z, plan)
+        slopes, of_far = np.ascontiguousarray(dy[rows]), Denominators(z.largest[rows], z.total[rows] / weight)
+        far_dq, dfar_k, dfar_v = attention_backward(slopes, queries, far_k, far_v, out[rows], of_far, far_plan)
         dq[rows] += far_dq
         return dq, dk, dv, dfar_k, dfar_v
 
     return out, backward
 
 
-def _joined(out: Array, logsumexp: Array, other: Array, other_logsumexp: Array) -> tuple[Array, Array]:
-    """Return the output and the logsumexp of the softmax over two sets of keys, from those of each set."""
-    total = np.logaddexp(logsumexp, other_logsumexp)
-    finite = np.where(np.isneginf(total), 0, total)  # where all scores are -inf, all probabilities are 0
-    shares = (np.exp(each - finite)[..., None] for each in (logsumexp, other_logsumexp))
-    return out * next(shares) + other * next(shares), total
+def _joined(
+    out: Array, z: Denominators, other: Array, other_z: Denominators, scale: float
+) -> tuple[Array, Denominators, Array]:
+    """Return the output and the denominators of the softmax over two sets of keys, from those of each set.
+
+    The third result is the probability that all keys of the second set have together (rows, H).
+    """
+    largest = np.maximum(z.largest, other_z.largest)
+    shift = np.where(np.isfinite(largest), largest, 0)  # 0 for a row without keys, or whose total is NaN
+    mine, others = (part.total * np.exp((part.largest - shift) * scale) for part in (z, other_z))
+    total = mine + others
+    inverse = 1 / np.where(total == 0, 1, total)
+    joined = out * (mine * inverse)[..., None] + other * (others * inverse)[..., None]
+    return joined, Denominators(largest, total), others * inverse
 
 
 def attention_with_own_key_formula(
@@ -143,13 +153,13 @@ def attention_with_own_key(
     group, kv_heads = q.shape[1] // k.shape[1], k.shape[1]
     sees_own = has_own[:, None, None]
     keys, values = (np.where(sees_own, x, 0).repeat(group, axis=1) for x in (own_k, own_v))  # (rows, H, D)
-    by_shared, logsumexp = attention_forward(q, k, v, plan)
-    scores = np.where(has_own[:, None], (q * keys).sum(-1) * q.dtype.type(plan.scale), -np.inf).astype(q.dtype)
-    out, total = _joined(by_shared, logsumexp, values, scores)
-    p_own = np.exp(scores - np.where(np.isneginf(total), 0, total))  # (rows, H): the probability of the own key
+    by_shared, shared_z = attention_forward(q, k, v, plan)
+    scores = np.where(has_own[:, None], (q * keys).sum(-1), -np.inf).astype(q.dtype)
+    own_z = Denominators(scores, np.broadcast_to(has_own[:, None], scores.shape).astype(q.dtype))
+    out, z, p_own = _joined(by_shared, shared_z, values, own_z, plan.scale)
 
     def backward(dy: Array) -> tuple[Array, ...]:
-        dq, dk, dv = attention_backward(dy, q, k, v, out, total, plan)
+        dq, dk, dv = attention_backward(dy, q, k, v, out, z, plan)
         dscores = p_own * ((dy * values).sum(-1) - (dy * out).sum(-1)) * q.dtype.type(plan.scale)
         dq += dscores[..., None] * keys
         by_head = dscores[..., None] * q, p_own[..., None] * dy

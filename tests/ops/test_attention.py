@@ -80,6 +80,23 @@ def test_equal_scores_far_from_zero_give_the_mean(dtype: Any, score: float) -> N
     assert all(np.isfinite(x).all() for x in got)
 
 
+@both_types
+@pytest.mark.parametrize("score", [-1e8, 1e3, 1e5, 1e8])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_gradients_keep_their_digits_however_large_the_scores_are(dtype: Any, score: float, groups: int) -> None:
+    q, k, v = case_of([300], heads=2, groups=groups, size=1).arrays
+    found = []
+    for each, kind in ((1.0, np.float64), (score, dtype)):  # all keys are equal
+        case = Case((np.full_like(q, each), np.ones_like(k), v), {"offsets": np.array([0, 300])})
+        y, dq, dk, dv = value_and_gradients(case, kind)
+        found.append((y, dq, dk / each, dv))
+    p = np.tri(300) / np.arange(1, 301)[:, None]
+    dy = np.cos(np.arange(600)).reshape(300, groups, 2 // groups)
+    np.testing.assert_allclose(found[1][3][..., 0], np.einsum("tu,tgh->ug", p, dy), rtol=0, atol=1e-5)
+    for wanted, got in zip(*found, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("lengths", [[200], [130, 0, 97]])
 def test_gradient_across_tiles(lengths: list[int]) -> None:
     op_checks.check_gradient(ops.attention, case_of(lengths, heads=4, groups=2))
@@ -137,8 +154,10 @@ def test_huge_scores_choose_the_value_of_the_largest(dtype: Any) -> None:
     huge = dtype(1e4)
     result, gradients = op_checks.run(ops.attention, Case((q * huge, k * huge, v), {"offsets": np.array([0, 150])}))
     scores = np.where(np.tri(150, dtype=bool), q[:, 0].astype(float) @ k[:, 0].astype(float).T, -np.inf)
-    np.testing.assert_allclose(result[:, 0], v[scores.argmax(axis=1), 0], rtol=1e-4)
+    chosen = np.eye(150)[scores.argmax(axis=1)]  # (queries, keys): the probabilities
+    np.testing.assert_allclose(result[:, 0], chosen @ v[:, 0], rtol=1e-4)
     assert all(np.isfinite(gradient).all() for gradient in gradients if gradient is not None)
+    np.testing.assert_allclose(gradients[2][:, 0], chosen.T @ op_checks.weights((150, 3)), rtol=0, atol=1e-4)
 
 
 def test_keys_of_no_sequence_get_no_gradient() -> None:

@@ -35,3 +35,15 @@ def test_it_is_one_where_all_keys_are_alike_and_zero_where_one_has_all_the_proba
     np.testing.assert_allclose(even, [0, 1, 1, 1, 1, 1], rtol=1e-12)
     sharp = relative_entropy(np.full((6, 1, 1), 1e3), k, **options_of(offsets, 4))
     np.testing.assert_allclose(sharp, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("score", [1e4, 1e6, 1e8])
+def test_it_stays_in_its_range_where_scores_are_large(score: float) -> None:
+    rng = np.random.default_rng(0)
+    offsets, q, spread = np.array([0, 64]), np.full((64, 2, 3), score, np.float32), np.ones((64, 1, 3), np.float32)
+    even = relative_entropy(q, spread, **options_of(offsets, 64))
+    assert (even <= 1).all()
+    np.testing.assert_allclose(even[1:], 1, atol=1e-7 * score)
+    sharp = relative_entropy(q, rng.normal(size=(64, 1, 3)).astype(np.float32), **options_of(offsets, 64))
+    assert (sharp >= 0).all()
+    assert (sharp <= 1).all()

@@ -17,7 +17,7 @@ from minigrad.ops.joined_attention import (
 )
 from minigrad.ops.visible_keys import causal_visible
 from tests import op_checks
-from tests.op_table import Case
+from tests.op_table import Array, Case
 from tests.ops.test_attention import case_of
 
 
@@ -65,12 +65,37 @@ def test_far_keys_of_blocks_of_equal_keys_give_what_all_keys_give() -> None:
     np.testing.assert_allclose(result, attention_formula(q, k, v, offsets=np.array([0, 120])), rtol=1e-11)
 
 
+def assert_gradients_of_values_keep_their_digits(op: Any, arrays: tuple[Array, ...], options: dict[str, Any]) -> None:
+    """Compare large scores in float32 with small ones in float64, for keys that are all equal."""
+    _, k, v, more_k, more_v = arrays
+    found = []
+    for score, dtype in ((1.0, np.float64), (1e4, np.float32), (1e8, np.float32)):
+        given = np.full_like(arrays[0], score), np.ones_like(k), v, np.ones_like(more_k), more_v
+        result, gradients = op_checks.run(op, Case(tuple(x.astype(dtype) for x in given), options))
+        found.append((result, gradients[2], gradients[4]))
+    for large in found[1:]:
+        for got, wanted in zip(large, found[0], strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-5)
+
+
+def test_with_far_keys_gradients_keep_their_digits_however_large_the_scores_are() -> None:
+    case = far_case([120], 8, 10)
+    assert_gradients_of_values_keep_their_digits(ops.attention_with_far_keys, case.arrays, case.options)
+
+
+def test_with_own_keys_gradients_keep_their_digits_however_large_the_scores_are() -> None:
+    q, k, v = case_of([40], heads=4, groups=2).arrays
+    offsets = np.array([0, 40])
+    options = {"shared": SeenKeys(offsets, offsets[None], np.arange(1, 41)), "has_own": np.arange(40) % 3 == 0}
+    assert_gradients_of_values_keep_their_digits(ops.attention_with_own_key, (q, k, v, k, v[::-1].copy()), options)
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"weight": 0.0}, InputError, r"the weight of a far key takes a finite number above 0, not 0\.0"),
-        ({"weight": np.inf}, InputError, "above 0, not inf"),
-        ({"weight": "2"}, InputError, "above 0, not '2'"),
+        ({"weight": 0.0}, InputError, r"the weight of a far key takes a finite number of at least 1e-30 and at most"),
+        ({"weight": np.inf}, InputError, r"at most 1e\+30, not inf"),
+        ({"weight": "2"}, InputError, r"at most 1e\+30, not '2'"),
         ({"visible": np.zeros(3, np.int64)}, ShapeError, r"for each of 4 rows; got \(3,\)"),
         ({"visible": np.array([0, 0, 0, 3])}, ShapeError, "from 0 to the keys of its sequence"),
         ({"ranges": np.array([[0, 5]])}, ShapeError, "within 2 key rows"),

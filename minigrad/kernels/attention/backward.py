@@ -15,7 +15,16 @@ import numpy as np
 
 from minigrad.kernels.attention import tile_gradients as tiles
 from minigrad.kernels.attention.factors import pack_left, transpose
-from minigrad.kernels.attention.plan import Gradients, HeadGroup, Inputs, Plan, arithmetic_for, flat, task_of
+from minigrad.kernels.attention.plan import (
+    Denominators,
+    Gradients,
+    HeadGroup,
+    Inputs,
+    Plan,
+    arithmetic_for,
+    flat,
+    task_of,
+)
 from minigrad.kernels.attention.queries import QueryPanel, add_queries, apply_mask, draw_panel, round_panel
 from minigrad.kernels.attention.tile_gradients import Saved
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
@@ -97,15 +106,15 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
 
 
 def attention_backward(
-    dout: Array, q: Array, k: Array, v: Array, out: Array, logsumexp: Array, plan: Plan
+    dout: Array, q: Array, k: Array, v: Array, out: Array, denominators: Denominators, plan: Plan
 ) -> tuple[Array, Array, Array]:
     """Return the gradients of q, k and v, in their shapes.
 
-    `out` and `logsumexp` are what `attention_forward` returned for the same q, k, v and plan; `dout` has the shape of
-    `out`. Keys that no query sees, and queries that see no key, get zero.
+    `out` and `denominators` are what `attention_forward` returned for the same q, k, v and plan; `dout` has the shape
+    of `out`. Keys that no query sees, and queries that see no key, get zero.
     """
     inputs, slopes = plan.inputs(arithmetic_for(q, k, v, dout), q, k, v), flat(dout)
-    saved = Saved(round_bfloat16(slopes) if inputs.arithmetic.rounding else slopes, flat(out), logsumexp)
+    saved = Saved(round_bfloat16(slopes) if inputs.arithmetic.rounding else slopes, flat(out), denominators)
     gradients = Gradients(np.zeros_like(inputs.q), np.zeros_like(inputs.k), np.zeros_like(inputs.v))
     loop = partial(_attention_backward_tasks, inputs, saved, gradients)
     over_rows(loop, plan.num_tasks(k), 2 * plan.work(q, k))

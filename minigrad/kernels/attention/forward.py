@@ -3,7 +3,7 @@
 The scores of a whole sequence, T x T elements, are never stored. A panel of queries is multiplied with the keys tile by
 tile; a running maximum and a running sum per query make the softmax exact all the same (Milakov and Gimelshein 2018,
 arXiv 1805.02867; Dao et al. 2022, "FlashAttention", arXiv 2205.14135). The backward pass computes each tile of
-probabilities again from the scores and the saved logarithm of the sum.
+probabilities again from the scores and the saved denominators.
 
 Scores are keys x queries: each step of the softmax then applies to all queries of a panel at once.
 """
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right, transpose
-from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, Seen, task_of
+from minigrad.kernels.attention.plan import Denominators, HeadGroup, Inputs, Plan, Seen, task_of
 from minigrad.kernels.attention.queries import (
     QueryPanel,
     apply_mask,
@@ -40,9 +40,9 @@ from minigrad.typing import Array
 class RunningSoftmax(NamedTuple):
     """The softmax of a panel over the tiles so far, one element per query."""
 
-    largest: Array  # the maximum of the scaled scores
+    largest: Array  # the maximum of the scores, before the scale
     total: Array  # the sum of exponentials, relative to the maximum
-    rescale: Array  # exp(old maximum - new maximum) at the newest tile
+    rescale: Array  # exp(scale * (old maximum - new maximum)) at the newest tile
     top: Array  # scratch memory
 
 
@@ -69,7 +69,7 @@ def softmax_step(scores: Array, tile: Tile, seen: Seen, scale: float, running: R
     """Replace a tile of scores (keys x COLUMNS queries) by exponentials, and update the running softmax.
 
     Query j sees the keys from seen.first[j] to seen.visible[j]; the number of keys is a multiple of 4. The maximum may
-    have grown: the caller multiplies its sums by `rescale`, exp(old maximum - new maximum).
+    have grown: the caller multiplies its sums by `rescale`.
     """
     largest, total, rescale, top = running
     hide_keys(scores, tile, seen, -np.inf)
@@ -83,18 +83,18 @@ def softmax_step(scores: Array, tile: Tile, seen: Seen, scale: float, running: R
             top[j] = max(top[j], max(max(a, b), max(c, d)))
     for j in range(COLUMNS):
         before = largest[j]
-        largest[j] = max(before, top[j] * scale)
+        largest[j] = max(before, top[j])
         # A query that has seen no key has no maximum; any finite number will do, because its exponentials are all zero.
         top[j] = largest[j] if largest[j] > -np.inf else scores.dtype.type(0)
-        rescale[j] = exp(before - top[j])
+        rescale[j] = exp((before - top[j]) * scale)
         total[j] *= rescale[j]
     for i in range(tile.num_keys // 4):
         place = i * 4 * COLUMNS
         for j in range(COLUMNS):
-            a = exp(scores[place + j] * scale - top[j])
-            b = exp(scores[place + COLUMNS + j] * scale - top[j])
-            c = exp(scores[place + 2 * COLUMNS + j] * scale - top[j])
-            d = exp(scores[place + 3 * COLUMNS + j] * scale - top[j])
+            a = exp((scores[place + j] - top[j]) * scale)
+            b = exp((scores[place + COLUMNS + j] - top[j]) * scale)
+            c = exp((scores[place + 2 * COLUMNS + j] - top[j]) * scale)
+            d = exp((scores[place + 3 * COLUMNS + j] - top[j]) * scale)
             scores[place + j], scores[place + COLUMNS + j] = a, b
             scores[place + 2 * COLUMNS + j], scores[place + 3 * COLUMNS + j] = c, d
             total[j] += (a + b) + (c + d)
@@ -102,15 +102,15 @@ def softmax_step(scores: Array, tile: Tile, seen: Seen, scale: float, running: R
 
 @kernel
 def write_attended(
-    rows: Array, panel: QueryPanel, heads: HeadGroup, softmax: RunningSoftmax, out: Array, logsumexp: Array
+    rows: Array, panel: QueryPanel, heads: HeadGroup, softmax: RunningSoftmax, out: Array, denominators: Denominators
 ) -> None:
-    """Divide the rows of a panel by their sums of exponentials; write them to `out`, and the logsumexp of each row."""
+    """Divide the rows of a panel by their sums of exponentials; write them to `out`, and the denominators."""
     size, zero, query = heads.size, rows.dtype.type(0), first_query(panel, heads)
     for r in range(panel.num_rows):
-        inverse, log = zero, rows.dtype.type(-np.inf)  # of a query that sees no key
-        if softmax.total[r] != zero:
-            inverse, log = rows.dtype.type(1) / softmax.total[r], softmax.largest[r] + np.log(softmax.total[r])
-        logsumexp[query.position, query.head] = log
+        total = softmax.total[r]
+        inverse = rows.dtype.type(1) / total if total != zero else zero  # 0 of a query that sees no key
+        denominators.largest[query.position, query.head] = softmax.largest[r]
+        denominators.total[query.position, query.head] = total
         row, line = rows[r * size : (r + 1) * size], out[query.position, query.head * size : (query.head + 1) * size]
         for d in range(size):
             line[d] = row[d] * inverse
@@ -118,7 +118,7 @@ def write_attended(
 
 
 @kernel
-def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, stop: int) -> None:
+def _attention_tasks(inputs: Inputs, out: Array, denominators: Denominators, start: int, stop: int) -> None:
     """Compute tasks start to stop."""
     q, k, v, _, _, limits, kv_heads, scale, draws, arithmetic = inputs
     flat_k, flat_v, width, size = k.reshape(-1), v.reshape(-1), k.shape[1], k.shape[1] // kv_heads
@@ -175,22 +175,22 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
                     place = (first_key + keys.begin) * width + heads.head * size
                     add_keys(scores, keys, seen, Matrix(flat_v, place, width, False, n - skipped, size), attended)
             transpose(Matrix(attended, 0, COLUMNS, False, size, COLUMNS), queries)
-            write_attended(queries, panel, heads, softmax, out, logsumexp)
+            write_attended(queries, panel, heads, softmax, out, denominators)
     release_tiles()
 
 
-def attention_forward(q: Array, k: Array, v: Array, plan: Plan) -> tuple[Array, Array]:
-    """Return the attended values (rows, H, D) and the logsumexp of each query head's scaled scores (rows, H).
+def attention_forward(q: Array, k: Array, v: Array, plan: Plan) -> tuple[Array, Denominators]:
+    """Return the attended values (rows, H, D) and the denominators of the softmax of each query head.
 
-    A query that sees no key gets 0 and a logsumexp of -inf.  Shapes: q (rows, H, D), k and v (key rows, G, D), where H
-    is a multiple of G.
+    A query that sees no key gets 0.  Shapes: q (rows, H, D), k and v (key rows, G, D), where H is a multiple of G.
     """
-    out, logsumexp = np.empty((len(q), q.shape[1] * q.shape[2]), q.dtype), np.empty(q.shape[:2], q.dtype)
+    out = np.empty((len(q), q.shape[1] * q.shape[2]), q.dtype)
+    denominators = Denominators(np.empty(q.shape[:2], q.dtype), np.empty(q.shape[:2], q.dtype))
     for arithmetic, first, last in plan.runs(q, k, v):
         inputs, before = plan.inputs(arithmetic, q, k, v), first * k.shape[1]
 
         def loop(start: int, stop: int, inputs: Inputs = inputs, before: int = before) -> None:
-            _attention_tasks(inputs, out, logsumexp, before + start, before + stop)
+            _attention_tasks(inputs, out, denominators, before + start, before + stop)
 
         over_rows(loop, (last - first) * k.shape[1], plan.work(q, k))
-    return out.reshape(q.shape), logsumexp
+    return out.reshape(q.shape), denominators

@@ -127,6 +127,17 @@ class Inputs(NamedTuple):
     arithmetic: Arithmetic
 
 
+class Denominators(NamedTuple):
+    """The denominators of softmaxes, sums of exponentials: total * exp(scale * largest).  Shapes: (rows, heads).
+
+    The two numbers stay apart: in their logarithm, scale * largest + log(total), a large score would take the digits of
+    the total, and each probability that is computed from it would be wrong by a factor.
+    """
+
+    largest: Array  # the largest score that a query sees, before the scale; -inf if it sees no key
+    total: Array  # the sum of exp(scale * (score - largest)); 0 if it sees no key
+
+
 class Gradients(NamedTuple):
     """The gradients of queries, keys and values, in the shapes of `Inputs`."""
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right
-from minigrad.kernels.attention.plan import HeadGroup, Inputs, Seen
+from minigrad.kernels.attention.plan import Denominators, HeadGroup, Inputs, Seen
 from minigrad.kernels.attention.queries import QueryPanel, first_query, hide_keys, load_queries, load_seen, next_query
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
 from minigrad.kernels.attention.visible import add_keys, add_rows, all_finite
@@ -22,14 +22,15 @@ class Saved(NamedTuple):
 
     dout: Array  # (rows, heads * D)
     out: Array  # (rows, heads * D)
-    logsumexp: Array  # (rows, heads)
+    denominators: Denominators  # (rows, heads) each
 
 
 class Statistics(NamedTuple):
     """What the gradient of a panel's softmax needs, one element per query."""
 
     seen: Seen  # (COLUMNS,) int32 each: which keys the query sees
-    logsumexp: Array  # (COLUMNS,)
+    largest: Array  # (COLUMNS,): the largest score
+    inverse: Array  # (COLUMNS,): 1 / the sum of exponentials, relative to the largest
     dots: Array  # (COLUMNS,): the dot products of dout and out
 
 
@@ -68,7 +69,7 @@ def backward_workspace(q: Array, packed: Array, size: int) -> Workspace:
     q_right, dout_right = memory_for(packed, COLUMNS, size), memory_for(packed, COLUMNS, size)
     q_columns, dout_columns = memory_for(packed, height, COLUMNS), memory_for(packed, height, COLUMNS)
     seen = Seen(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, np.int32))
-    statistics = Statistics(seen, np.empty(COLUMNS, kind), np.empty(COLUMNS, kind))
+    statistics = Statistics(seen, np.empty(COLUMNS, kind), np.empty(COLUMNS, kind), np.empty(COLUMNS, kind))
     scores, slopes = np.empty(KEYS * COLUMNS, kind), np.empty(KEYS * COLUMNS, kind)
     slopes_right, block_right = memory_for(packed, COLUMNS, KEYS), memory_for(packed, COLUMNS, COLUMNS)
     mask, drawn, packing = np.empty(KEYS * COLUMNS, kind), np.empty(KEYS, kind), pack_scratch(q.reshape(-1))
@@ -80,16 +81,16 @@ def backward_workspace(q: Array, packed: Array, size: int) -> Workspace:
 
 @kernel
 def softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, statistics: Statistics) -> None:
-    """Compute P = exp(scale S - logsumexp) and dS = scale P (dP - dots), element by element and in place.
+    """Compute P = exp(scale (S - largest)) inverse and dS = scale P (dP - dots), element by element and in place.
 
     `scores` holds the unscaled scores S and is overwritten by the probabilities P; `slopes` holds the gradient dP and
     is overwritten by dS. Both are tiles of keys x COLUMNS queries. P and dS of keys that a query does not see are 0.
     """
-    seen, logsumexp, dots = statistics
+    seen, largest, inverse, dots = statistics
     for i in range(tile.num_keys):
         for j in range(COLUMNS):
             place = i * COLUMNS + j
-            p = exp(scores[place] * scale - logsumexp[j])
+            p = exp((scores[place] - largest[j]) * scale) * inverse[j]
             scores[place] = p
             slopes[place] = p * (slopes[place] - dots[j]) * scale
     # Scores of -inf would not do: pairs that do not see each other must be 0 even where a query or a key is NaN.
@@ -100,16 +101,17 @@ def softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, sta
 @pasted
 def load_gradient(saved: Saved, limits: Seen, panel: QueryPanel, heads: HeadGroup, workspace: Workspace) -> None:
     """Load the arriving gradient and the output of a panel into `rows` and `outputs`, and fill its statistics."""
-    rows, outputs, logsumexp = workspace.rows, workspace.outputs, saved.logsumexp
-    seen, logs, dots = workspace.statistics
+    rows, outputs, denominators = workspace.rows, workspace.outputs, saved.denominators
+    seen, largest, inverse, dots = workspace.statistics
     size, zero, query = heads.size, rows.dtype.type(0), first_query(panel, heads)
     load_seen(limits, panel, heads, seen)
     load_queries(saved.out, panel, heads, outputs)
     load_queries(saved.dout, panel, heads, rows)
-    logs[:] = zero  # of queries that see no key, and of padding rows
+    largest[:], inverse[:] = zero, zero  # of queries that see no key, and of padding rows
     for j in range(panel.num_rows):
-        log = logsumexp[query.position, query.head]
-        logs[j] = log if log > -np.inf else zero
+        total = denominators.total[query.position, query.head]
+        if total != zero:
+            largest[j], inverse[j] = denominators.largest[query.position, query.head], rows.dtype.type(1) / total
         query = next_query(query, heads)
     for j in range(COLUMNS):
         row, output, dot = rows[j * size : (j + 1) * size], outputs[j * size : (j + 1) * size], zero

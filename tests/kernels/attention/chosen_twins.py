@@ -44,8 +44,8 @@ def _none_chosen(rows: int, num_heads: int, most: int, dtype: Any) -> Chosen:
 
 @st.composite
 def _task_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    inputs, out, logsumexp, *part = draw(arguments(dtype))
-    return [inputs, _none_chosen(len(out), logsumexp.shape[1], draw(MOST), dtype), *part]
+    inputs, out, denominators, *part = draw(arguments(dtype))
+    return [inputs, _none_chosen(len(out), denominators.total.shape[1], draw(MOST), dtype), *part]
 
 
 def _choose_tasks(inputs: Inputs, chosen: Chosen, start: int, stop: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.attention.plan import Arithmetic, HeadGroup, Inputs, Seen
+from minigrad.kernels.attention.plan import Arithmetic, Denominators, HeadGroup, Inputs, Seen
 from minigrad.kernels.attention.queries import QueryPanel
 from minigrad.kernels.attention.tile_gradients import Saved, Workspace, backward_workspace
 from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, Tile
@@ -86,7 +86,7 @@ def _visible_arguments(draw: DrawFn, dtype: Any) -> Arguments:
         Arithmetic(np.zeros(0, dtype), False),
     )
     keys = Matrix(lines, 3, stride, False, count, heads.size)
-    return [inputs, Saved(dout, dout, dout), tile, panel, heads, keys, workspace]
+    return [inputs, Saved(dout, dout, Denominators(dout, dout)), tile, panel, heads, keys, workspace]
 
 
 def _add_visible_gradients(
@@ -108,7 +108,6 @@ def _add_visible_gradients(
 @st.composite
 def _load_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     x, panel, heads = draw(query_panels(dtype))
-    logsumexp = numbers(draw, dtype, len(x), heads.kv_heads * heads.group)
     panel = panel._replace(num_rows=max(panel.num_rows, 1))
     x = numbers(draw, dtype, len(x) + 1, x.shape[1])
     dout, out = numbers(draw, dtype, *x.shape), numbers(draw, dtype, *x.shape)
@@ -120,11 +119,11 @@ def _load_arguments(draw: DrawFn, dtype: Any) -> Arguments:
         draws_of(0.0, Stream(0), np.dtype(dtype)),
         Arithmetic(np.zeros(0, dtype), False),
     )
-    logsumexp = numbers(draw, dtype, len(x), logsumexp.shape[1])
+    denominators = Denominators(*(numbers(draw, dtype, len(x), heads.kv_heads * heads.group) for _ in range(2)))
     workspace = backward_workspace(x, np.zeros(0, dtype), heads.size)
     for array in leaves(workspace)[:-3]:
         array[...] = 0
-    return [inputs, Saved(dout, out, logsumexp), panel, heads, workspace]
+    return [inputs, Saved(dout, out, denominators), panel, heads, workspace]
 
 
 def _load_panel(inputs: Inputs, saved: Saved, panel: QueryPanel, heads: HeadGroup, workspace: Workspace) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.attention.forward import RunningSoftmax
-from minigrad.kernels.attention.plan import HeadGroup, Seen
+from minigrad.kernels.attention.plan import Denominators, HeadGroup, Seen
 from minigrad.kernels.attention.queries import QueryPanel
 from minigrad.kernels.attention.tile_gradients import Saved, Statistics, Workspace
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, Tile
@@ -31,11 +31,11 @@ def _step_arguments(draw: DrawFn, dtype: Any) -> Arguments:
 
 def _softmax_step(scores: Array, tile: Tile, seen: Seen, scale: float, running: RunningSoftmax) -> None:
     part, (largest, total, rescale, top) = scores[: tile.num_keys * COLUMNS].reshape(tile.num_keys, COLUMNS), running
-    part[...] = np.where(are_seen(tile, seen), part * scale, -np.inf)
+    part[...] = np.where(are_seen(tile, seen), part, -np.inf)
     before = largest.copy()
     largest[...] = np.maximum(largest, part.max(axis=0, initial=-np.inf))
     top[...] = np.where(np.isfinite(largest), largest, 0)
-    rescale[...], part[...] = np.exp(before - top), np.exp(part - top)
+    rescale[...], part[...] = np.exp((before - top) * scale), np.exp((part - top) * scale)
     total[...] = total * rescale + part.sum(axis=0)
 
 
@@ -45,17 +45,18 @@ def _write_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     total = np.abs(numbers(draw, dtype, COLUMNS)) * np.array([draw(st.booleans()) for _ in range(COLUMNS)])
     unused = np.zeros(COLUMNS, dtype)
     running = RunningSoftmax(numbers(draw, dtype, COLUMNS), total.astype(dtype), unused, unused)
-    logsumexp = np.full((len(x), heads.kv_heads * heads.group), UNTOUCHED, dtype)
-    return [numbers(draw, dtype, COLUMNS * heads.size), panel, heads, running, x, logsumexp]
+    denominators = Denominators(*(np.full((len(x), heads.kv_heads * heads.group), UNTOUCHED, dtype) for _ in range(2)))
+    return [numbers(draw, dtype, COLUMNS * heads.size), panel, heads, running, x, denominators]
 
 
 def _write_attended(
-    rows: Array, panel: QueryPanel, heads: HeadGroup, softmax: RunningSoftmax, out: Array, logsumexp: Array
+    rows: Array, panel: QueryPanel, heads: HeadGroup, softmax: RunningSoftmax, out: Array, denominators: Denominators
 ) -> None:
-    largest, total = softmax.largest[: panel.num_rows, None], softmax.total[: panel.num_rows, None]
+    total = softmax.total[: panel.num_rows, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         attended = np.where(total > 0, rows.reshape(COLUMNS, heads.size)[: panel.num_rows] / total, 0)
-        logsumexp[rows_of(logsumexp, panel, heads, 1)] = np.where(total > 0, largest + np.log(total), -np.inf)
+    for saved, each in zip(denominators, softmax, strict=False):
+        saved[rows_of(saved, panel, heads, 1)] = each[: panel.num_rows, None]
     out[rows_of(out, panel, heads, heads.size)] = attended
 
 
@@ -63,39 +64,42 @@ def _write_attended(
 def _gradient_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     tile, seen = draw(tiles(dtype))
     scores, slopes = (numbers(draw, dtype, tile.num_keys * COLUMNS + 1) for _ in range(2))
-    statistics = Statistics(seen, numbers(draw, dtype, COLUMNS), numbers(draw, dtype, COLUMNS))
+    statistics = Statistics(seen, *(numbers(draw, dtype, COLUMNS) for _ in range(3)))
     return [scores, slopes, tile, dtype(0.7), statistics]
 
 
 def _softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, statistics: Statistics) -> None:
     p, ds = (x[: tile.num_keys * COLUMNS].reshape(tile.num_keys, COLUMNS) for x in (scores, slopes))
-    seen, logsumexp, dots = statistics
-    p[...] = np.where(are_seen(tile, seen), np.exp(p * scale - logsumexp), 0)
+    seen, largest, inverse, dots = statistics
+    p[...] = np.where(are_seen(tile, seen), np.exp((p - largest) * scale) * inverse, 0)
     ds[...] = p * (ds - dots) * scale
 
 
 @st.composite
 def _load_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     x, panel, heads = draw(query_panels(dtype).filter(lambda drawn: drawn[1].num_rows > 0))
-    logsumexp = numbers(draw, dtype, len(x), heads.kv_heads * heads.group)
-    logsumexp[:: draw(st.integers(1, 3))] = -np.inf  # of queries that see no key
+    denominators = Denominators(*(numbers(draw, dtype, len(x), heads.kv_heads * heads.group) for _ in range(2)))
+    blind = slice(None, None, draw(st.integers(1, 3)))  # queries that see no key
+    denominators.largest[blind], denominators.total[blind] = -np.inf, 0
     rows, outputs = (np.full(COLUMNS * heads.size, UNTOUCHED, dtype) for _ in range(2))
     seen = Seen(*(np.full(COLUMNS, UNTOUCHED, np.int32) for _ in range(2)))
-    statistics = Statistics(seen, *(np.full(COLUMNS, UNTOUCHED, dtype) for _ in range(2)))
+    statistics = Statistics(seen, *(np.full(COLUMNS, UNTOUCHED, dtype) for _ in range(3)))
     loaded = {"rows": rows, "outputs": outputs, "statistics": statistics, "packing": pack_scratch(rows)}
     workspace = Workspace(**({name: np.zeros(0, dtype) for name in Workspace._fields} | loaded))
     limits = Seen(np.arange(len(x)), np.arange(len(x)) + 5)
-    return [Saved(x, numbers(draw, dtype, *x.shape), logsumexp), limits, panel, heads, workspace]
+    return [Saved(x, numbers(draw, dtype, *x.shape), denominators), limits, panel, heads, workspace]
 
 
 def load_gradient(saved: Saved, limits: Seen, panel: QueryPanel, heads: HeadGroup, workspace: Workspace) -> None:
     load_queries(saved.out, panel, heads, workspace.outputs)
     load_queries(saved.dout, panel, heads, workspace.rows)
-    seen, logs, dots = workspace.statistics
-    positions, columns = (index[:, 0] for index in rows_of(saved.logsumexp, panel, heads, 1))
+    seen, largest, inverse, dots = workspace.statistics
+    positions, columns = (index[:, 0] for index in rows_of(saved.denominators.total, panel, heads, 1))
+    tops, totals = (each[positions, columns] for each in saved.denominators)
     load_seen(limits, panel, heads, seen)
-    logs[: panel.num_rows], logs[panel.num_rows :] = saved.logsumexp[positions, columns], 0
-    logs[np.isinf(logs)] = 0
+    largest[:], inverse[:] = 0, 0
+    largest[: panel.num_rows] = np.where(totals == 0, 0, tops)
+    inverse[: panel.num_rows] = np.where(totals == 0, 0, 1 / np.where(totals == 0, 1, totals))
     dots[:] = (workspace.rows * workspace.outputs).reshape(COLUMNS, heads.size).sum(axis=1)
 
 
@@ -141,7 +145,7 @@ def _backward_workspace(q: Array, packed: Array, size: int) -> list[int]:
     tile, rows, height = KEYS * COLUMNS, COLUMNS * size, -(-size // ROWS) * ROWS
     keys, queries = (
         [KEYS * size, KEYS * size, *[height * KEYS] * 3],
-        [*[rows] * 4, *[height * COLUMNS] * 3, *[COLUMNS] * 4],
+        [*[rows] * 4, *[height * COLUMNS] * 3, *[COLUMNS] * 5],
     )
     return [*keys, *queries, tile, tile, tile, COLUMNS**2, tile, KEYS, 2 * SIDE**2, 3 * SIDE**2, 2 * SIDE]
 

@@ -10,7 +10,7 @@ import pytest
 
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
-from minigrad.kernels.attention.plan import Gradients, Plan, arithmetic_for
+from minigrad.kernels.attention.plan import Denominators, Gradients, Plan, arithmetic_for
 from minigrad.kernels.attention.tile_gradients import Saved
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS
 from minigrad.kernels.rowwise.dropout import Stream
@@ -24,7 +24,8 @@ def wanted(dout: Any, q: Any, k: Any, v: Any, plan: Plan) -> list[Any]:
     dout, q, k, v = (each.astype(np.float64) for each in (dout, q, k, v))
     inputs = plan.inputs(arithmetic_for(q, k, v), q, k, v)
     gradients = Gradients(*(np.zeros_like(each) for each in inputs[:3]))
-    saved = Saved(dout.reshape(len(q), -1), np.zeros_like(inputs.q), np.zeros(q.shape[:2]))
+    of_no_key = Denominators(np.zeros(q.shape[:2]), np.zeros(q.shape[:2]))
+    saved = Saved(dout.reshape(len(q), -1), np.zeros_like(inputs.q), of_no_key)
     TWINS["attention.backward._attention_backward_tasks"].twin(inputs, saved, gradients, 0, plan.num_tasks(k))
     return [gradient.reshape(each.shape) for gradient, each in zip(gradients, (q, k, v), strict=True)]
 
@@ -76,8 +77,7 @@ def test_keys_that_no_query_sees_get_zero() -> None:
     apart = np.array([[0, 7], [9, 18]])  # rows 7 and 8 belong to no sequence
     k, v = (np.concatenate([each[:7], np.full((2, *each.shape[1:]), np.nan, np.float32), each[7:]]) for each in (k, v))
     plan = Plan(plan.offsets, apart, np.minimum(plan.visible, 5), 0.3)
-    out, logsumexp = attention_forward(q, k, v, plan)
-    dq, dk, dv = attention_backward(np.ones_like(q), q, k, v, out, logsumexp, plan)
+    dq, dk, dv = attention_backward(np.ones_like(q), q, k, v, *attention_forward(q, k, v, plan), plan)
     assert np.isfinite(dq).all()
     for gradient in (dk, dv):
         assert not gradient[[5, 6, 7, 8, 14, 15, 16, 17]].any()
@@ -100,10 +100,11 @@ def test_a_panel_of_queries_that_see_no_key_has_no_gradient(dtype: Any, seen: in
     blind = np.arange(seen + COLUMNS) >= seen
     bounds = {"visible": np.where(blind, seen, plan.visible), "first_visible": np.where(blind, seen, 0)}
     plan, dout = replace(plan, **bounds), np.random.default_rng(1).normal(size=q.shape).astype(dtype)
-    out, logsumexp = attention_forward(q, k, v, plan)
+    out, denominators = attention_forward(q, k, v, plan)
     assert not out.reshape(q.shape)[blind].any()
-    assert (logsumexp[blind] == -np.inf).all()
-    got = attention_backward(dout, q, k, v, out, logsumexp, plan)
+    assert (denominators.largest[blind] == -np.inf).all()
+    assert not denominators.total[blind].any()
+    got = attention_backward(dout, q, k, v, out, denominators, plan)
     assert not got[0][blind].any()
     for gradient, each in zip(got, wanted(dout, q, k, v, plan), strict=True):
         np.testing.assert_allclose(gradient, each, rtol=0, atol=TOLERANCE[dtype] * max(1, np.abs(each).max()))

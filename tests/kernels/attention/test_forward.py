@@ -1,4 +1,4 @@
-"""Attention forward: more keys than a tile and more queries than a panel, extreme scores, and threads."""
+"""Attention forward: more keys than a tile and more queries than a panel, windows, and extreme scores."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def reference(q: Array, k: Array, v: Array, plan: Plan) -> Array:
 )
 def test_attention_on_both_sides_of_a_tile_and_a_panel(dtype: Any, lengths: list[int], past: int) -> None:
     q, k, v, plan = causal_case(dtype, lengths, past)
-    out, logsumexp = attention_forward(q, k, v, plan)
-    assert out.dtype == logsumexp.dtype == dtype
+    out, denominators = attention_forward(q, k, v, plan)
+    assert out.dtype == denominators.largest.dtype == denominators.total.dtype == dtype
     np.testing.assert_allclose(out, reference(q, k, v, plan), rtol=0, atol=TOLERANCE[dtype])
 
 
@@ -49,8 +49,9 @@ def test_a_window_on_both_sides_of_a_tile_and_a_panel(dtype: Any, window: int, l
 def test_a_query_whose_bounds_meet_sees_no_key() -> None:
     q, k, v, plan = causal_case(np.float32, [5])
     plan = replace(plan, first_visible=np.array([0, 1, 3, 4, 4]))
-    out, logsumexp = attention_forward(q, k, v, plan)
-    assert np.isneginf(logsumexp).any(axis=1).tolist() == [False, False, True, True, False]
+    out, (largest, total) = attention_forward(q, k, v, plan)
+    assert np.isneginf(largest).any(axis=1).tolist() == [False, False, True, True, False]
+    assert (total == 0).all(axis=1).tolist() == [False, False, True, True, False]
     np.testing.assert_allclose(out[[1, 4]], v[[1, 4]].repeat(2, axis=1), rtol=1e-6)
     assert not out[2:4].any()
 
@@ -58,10 +59,12 @@ def test_a_query_whose_bounds_meet_sees_no_key() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_scores_far_apart_give_the_largest_all_the_probability(dtype: Any) -> None:
     q, k, v, plan = causal_case(dtype, [40])
-    out, logsumexp = attention_forward(q * dtype(1e4), k, v, plan)
+    out, (largest, total) = attention_forward(q * dtype(1e4), k, v, plan)
     assert np.isfinite(out).all()
     np.testing.assert_allclose(out, reference(q * dtype(1e4), k, v, plan), rtol=0, atol=1e-4)
-    assert (np.abs(logsumexp) > 100).any()  # exp of such a score would overflow in float32
+    assert (np.abs(largest) > 1e3).any()  # exp of such a score would overflow in float32
+    assert (total >= 1).all()
+    assert (total <= 40).all()
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
@@ -77,9 +80,10 @@ def test_the_softmax_of_a_tile_is_computed_in_vector_registers() -> None:
 def test_a_query_that_sees_no_key_gets_zero() -> None:
     q, k, v, plan = causal_case(np.float32, [5])
     none = Plan(plan.offsets, plan.ranges, np.array([0, 0, 1, 1, 2]), 0.3)
-    out, logsumexp = attention_forward(q, k, v, none)
+    out, (largest, total) = attention_forward(q, k, v, none)
     assert not out[:2].any()
-    assert np.isneginf(logsumexp[:2]).all()
+    assert np.isneginf(largest[:2]).all()
+    assert not total[:2].any()
     np.testing.assert_allclose(out[2], np.repeat(v[0], 2, axis=0), rtol=1e-6)
 
 
@@ -127,12 +131,13 @@ def test_a_later_key_or_value_that_is_not_finite_leaves_earlier_rows_as_they_are
     dtype: Any, value: float, past: int
 ) -> None:
     q, k, v, plan = causal_case(dtype, [60], past)
-    clean, clean_logsumexp = attention_forward(q, k, v, plan)
+    clean, clean_denominators = attention_forward(q, k, v, plan)
     for name in ("k", "v"):
         given = {"k": k.copy(), "v": v.copy()}
         given[name][past + 30, 0, 1] = value
-        out, logsumexp = attention_forward(q, given["k"], given["v"], plan)
+        out, denominators = attention_forward(q, given["k"], given["v"], plan)
         np.testing.assert_allclose(out[:30], clean[:30], rtol=0, atol=TOLERANCE[dtype])
-        np.testing.assert_allclose(logsumexp[:30], clean_logsumexp[:30], rtol=1e-5)
+        for found, wanted in zip(denominators, clean_denominators, strict=True):
+            np.testing.assert_allclose(found[:30], wanted[:30], rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(out[:, 2:], clean[:, 2:], rtol=0, atol=TOLERANCE[dtype])  # the other heads
         assert not np.isfinite(out[30:, 0]).all()

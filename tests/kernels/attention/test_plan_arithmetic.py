@@ -15,6 +15,7 @@ from minigrad.kernels.cpu import SPLIT, Block
 from minigrad.kernels.gemm import backend as products
 from tests.kernels.attention.twins import Array, attention, causal_case
 from tests.kernels.codegen.twins import rounded
+from tests.kernels.twin import leaves
 
 pytestmark = pytest.mark.usefixtures("_restore_products")
 
@@ -71,17 +72,18 @@ def test_extreme_values_are_not_split(monkeypatch: Any) -> None:
 def test_a_sequence_is_judged_by_its_own_values() -> None:
     """Not by those of its neighbours, nor by what else lies in a cache: its result has the same bits alone."""
     q, k, v, plan = causal_case(np.float32, [40, 9, 30], past=3, heads=(2, 1, 5))
-    alone = attention_forward(q[:40], k[:43], v[:43], Plan(plan.offsets[:2], plan.ranges[:1], plan.visible[:40], 0.3))
+    plan_alone = Plan(plan.offsets[:2], plan.ranges[:1], plan.visible[:40], 0.3)
+    alone = leaves(attention_forward(q[:40], k[:43], v[:43], plan_alone))
     for part, value in ((k[43:55], np.inf), (v[43:55], np.float32(1e30)), (q[40:49], np.float32(1e-35))):
         before = part.copy()
         part[...] = value
-        several = attention_forward(q, k, v, plan)
+        several = leaves(attention_forward(q, k, v, plan))
         assert [x[:40].tobytes() for x in several] == [x.tobytes() for x in alone]
         part[...] = before
     lonely = Plan(np.array([0, 0, 9]), np.array([[0, 43], [43, 55]]), plan.visible[40:49], 0.3)
-    expected = attention_forward(q[40:49], k, v, lonely)
+    expected = leaves(attention_forward(q[40:49], k, v, lonely))
     k[:43] = np.nan  # of a text that has no query now
-    found = attention_forward(q[40:49], k, v, lonely)
+    found = leaves(attention_forward(q[40:49], k, v, lonely))
     assert [x.tobytes() for x in found] == [x.tobytes() for x in expected]
 
 
@@ -140,7 +142,7 @@ def test_split_factors_give_what_elements_give() -> None:
     dout, found = np.random.default_rng(1).normal(size=q.shape).astype(np.float32), []
     for backend in ("auto", "blas"):
         products.use(backend)
-        out, logsumexp = attention_forward(q, k, v, plan)
-        found.append((out, logsumexp, *attention_backward(dout, q, k, v, out, logsumexp, plan)))
+        out, denominators = attention_forward(q, k, v, plan)
+        found.append((out, *denominators, *attention_backward(dout, q, k, v, out, denominators, plan)))
     for split, whole in zip(*found, strict=True):
         np.testing.assert_allclose(split, whole, rtol=0, atol=2e-5)

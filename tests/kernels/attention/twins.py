@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.attention.plan import Arithmetic, Gradients, HeadGroup, Inputs, Plan, Seen, Task
+from minigrad.kernels.attention.plan import Arithmetic, Denominators, Gradients, HeadGroup, Inputs, Plan, Seen, Task
 from minigrad.kernels.attention.tile_gradients import Saved
 from minigrad.kernels.rowwise.dropout import Draws
 from tests.kernels.rowwise.draw_twins import philox, some_draws
@@ -120,7 +120,8 @@ def arguments(draw: DrawFn, dtype: Any) -> Arguments:
             seen.first[a:b] = np.minimum(drawn, seen.visible[a:b])
     draws = draw(some_draws(dtype, draw(st.sampled_from([0, 2**30, 2**31]))))
     inputs = Inputs(q, k, v, offsets, ranges, seen, groups, dtype(0.7), draws, Arithmetic(np.empty(0, dtype), False))
-    return [inputs, untouched(q), np.full((len(q), num_heads), UNTOUCHED, dtype), *part]
+    denominators = Denominators(*(np.full((len(q), num_heads), UNTOUCHED, dtype) for _ in range(2)))
+    return [inputs, untouched(q), denominators, *part]
 
 
 def causal_case(dtype: Any, lengths: list[int], past: int = 0, heads: tuple[int, int, int] = (4, 2, 5)) -> Any:
@@ -167,20 +168,22 @@ def dropout_mask(rows: slice, head: int, num_heads: int, num_keys: int, draws: D
     return mask_of(in_batch, head, num_heads, num_keys, words, draws.threshold, draws.keep_scale)
 
 
-def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, stop: int) -> None:
+def _attention_tasks(inputs: Inputs, out: Array, denominators: Denominators, start: int, stop: int) -> None:
     for head in each_head(inputs, start, stop):
         scores = scores_of_head(inputs, head)
-        with np.errstate(divide="ignore"):
-            logsumexp[head.rows, head.number] = np.log(np.exp(scores).sum(axis=1))
-        mask = dropout_mask(head.rows, head.number, logsumexp.shape[1], scores.shape[1], inputs.draws)
+        largest = scores.max(axis=1, initial=-np.inf)
+        denominators.largest[head.rows, head.number] = largest / inputs.scale
+        relative = scores - np.where(np.isneginf(largest), 0, largest)[:, None]
+        denominators.total[head.rows, head.number] = np.exp(relative).sum(axis=1)
+        mask = dropout_mask(head.rows, head.number, denominators.total.shape[1], scores.shape[1], inputs.draws)
         out[head.rows, head.columns] = (probabilities(scores) * mask) @ inputs.v[head.keys, head.shared]
 
 
 @st.composite
 def _backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    inputs, out, logsumexp, *part = draw(arguments(dtype))
-    _attention_tasks(inputs, out, logsumexp, 0, (len(inputs.offsets) - 1) * inputs.kv_heads)
-    saved = Saved(numbers(draw, dtype, *out.shape), out, logsumexp)
+    inputs, out, denominators, *part = draw(arguments(dtype))
+    _attention_tasks(inputs, out, denominators, 0, (len(inputs.offsets) - 1) * inputs.kv_heads)
+    saved = Saved(numbers(draw, dtype, *out.shape), out, denominators)
     gradients = Gradients(*(untouched(x) for x in (inputs.q, inputs.k, inputs.v)))
     return [inputs, saved, gradients, *part]
 
@@ -192,7 +195,7 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
         gradients.dv[head.keys, head.shared] = 0
     for head in heads:
         p = probabilities(scores_of_head(inputs, head))
-        mask = dropout_mask(head.rows, head.number, saved.logsumexp.shape[1], p.shape[1], inputs.draws)
+        mask = dropout_mask(head.rows, head.number, saved.denominators.total.shape[1], p.shape[1], inputs.draws)
         dout = saved.dout[head.rows, head.columns]
         dp = dout @ inputs.v[head.keys, head.shared].T * mask
         ds = p * (dp - (p * dp).sum(axis=1, keepdims=True)) * inputs.scale
