@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from minigrad.autograd import graph, observers
 from minigrad.autograd.op import OPS
+from minigrad.kernels import threads
 from minigrad.kernels.gemm import backend as products
 
 # The first example of a test may compile kernels, so neither a deadline nor "too slow" means anything here.
@@ -32,6 +33,22 @@ def _switches_are_turned_back() -> Iterator[None]:
         f"products by {products.in_use()}": products.in_use() != _PRODUCTS,
     }
     assert not any(left.values()), f"the test left {[what for what, is_left in left.items() if is_left]}"
+
+
+@pytest.fixture
+def shared_loops(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Share every loop, however short it is; return a list of the number of threads of each loop that was shared."""
+    shared: list[int] = []
+    run = threads._Pool.run
+
+    def noted(pool: threads._Pool, loop: threads.Loop, rows: int, count: int, ranges: int) -> None:
+        shared.append(count)
+        run(pool, loop, rows, count, ranges)
+
+    monkeypatch.setattr(threads._Pool, "run", noted)
+    monkeypatch.setattr(threads, "_INLINE_BELOW", 0)
+    monkeypatch.setattr(threads, "_RANGE", 1)
+    return shared
 
 
 @pytest.fixture(autouse=True)

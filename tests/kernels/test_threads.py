@@ -23,12 +23,6 @@ pytestmark = pytest.mark.usefixtures("_restore_pool")
 LARGE = 10**9  # element operations per row: never too little to be shared
 
 
-@pytest.fixture
-def _all_work_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_INLINE_BELOW", 0)
-    monkeypatch.setattr(threads, "_RANGE", 1)
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_every_row_is_visited_once(count: int) -> None:
     set_threads(count)
@@ -161,7 +155,7 @@ def test_an_error_reaches_the_caller_and_the_pool_goes_on(bad_row: int) -> None:
     assert (visits == 1).all()
 
 
-@pytest.mark.usefixtures("_all_work_is_shared")
+@pytest.mark.usefixtures("shared_loops")
 def test_many_python_threads_share_one_pool() -> None:
     set_threads(2)
     x = np.random.default_rng(0).normal(size=(300, 300))
@@ -248,7 +242,7 @@ def _large_cases() -> dict[str, Case]:
     }
 
 
-@pytest.mark.usefixtures("_all_work_is_shared")
+@pytest.mark.usefixtures("shared_loops")
 @pytest.mark.parametrize("name", _large_cases())
 def test_same_bits_where_rows_are_added_up(name: str) -> None:
     seen = []
@@ -258,7 +252,7 @@ def test_same_bits_where_rows_are_added_up(name: str) -> None:
     assert seen[0] == seen[1] == seen[2]
 
 
-@pytest.mark.usefixtures("_all_work_is_shared")
+@pytest.mark.usefixtures("shared_loops")
 def test_same_norm_with_any_number_of_threads() -> None:
     x = np.random.default_rng(0).normal(size=200_003).astype(np.float32)
     norms = set()

@@ -48,11 +48,20 @@ def test_a_later_key_changes_no_earlier_output() -> None:
     assert (after[120:] != before[120:]).any()
 
 
-def test_the_memory_is_that_of_the_chosen_keys() -> None:
+def test_keys_that_no_query_chooses_have_no_gradient() -> None:
     case = Case(case_of([400]).arrays, {"offsets": np.array([0, 400]), "top_k": 3})
     _, gradients = op_checks.run(ops.sparse_attention, case)
     assert gradients[1] is not None
-    assert 0 < (gradients[1] == 0).all(axis=(1, 2)).sum() < 400  # keys that nobody chose
+    assert 0 < (gradients[1] == 0).all(axis=(1, 2)).sum() < 400
+
+
+def test_the_memory_is_that_of_the_chosen_keys() -> None:
+    q, k, v = (Tensor(array, requires_grad=True) for array in case_of([400], heads=2, size=3).arrays)
+    out = ops.sparse_attention(q, k, v, offsets=np.array([0, 400]), top_k=3)
+    assert out.node is not None
+    assert out.node.backward is not None
+    sizes = [array.size for array in saved_arrays(out.node.backward)]
+    assert max(sizes) == 400 * 2 * 3  # rows x heads x chosen keys, as many as elements of the queries
 
 
 def test_slices_of_one_array_are_copied_once_and_not_kept() -> None:

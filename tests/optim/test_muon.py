@@ -81,7 +81,7 @@ def test_steps_are_those_of_the_definition() -> None:
         np.testing.assert_allclose(parameter.data, other.data, rtol=1e-12)
 
 
-def test_the_number_of_threads_does_not_change_an_update() -> None:
+def test_the_number_of_threads_does_not_change_an_update(shared_loops: list[int]) -> None:
     def trained(count: int) -> Any:
         threads.set_threads(count)
         layers = nn.Sequential(*(nn.Linear(40, 40) for _ in range(7)))
@@ -94,6 +94,7 @@ def test_the_number_of_threads_does_not_change_an_update() -> None:
 
     try:
         assert all(map(np.array_equal, trained(1), trained(3)))
+        assert 3 in shared_loops
     finally:
         threads.set_threads(hardware.threads())
 

@@ -48,7 +48,7 @@ def test_the_product_is_that_of_float64(
 
 @pytest.mark.usefixtures("_restore_pool")
 @pytest.mark.parametrize("transposed", [False, True])
-def test_the_same_bits_on_any_number_of_threads(transposed: bool) -> None:
+def test_the_same_bits_on_any_number_of_threads(transposed: bool, shared_loops: list[int]) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(3, 700)).astype(np.float32), rng.normal(size=(700, 5_001)).astype(np.float32)
     b = np.asfortranarray(b) if transposed else b
@@ -57,6 +57,7 @@ def test_the_same_bits_on_any_number_of_threads(transposed: bool) -> None:
         set_threads(count)
         found.append(product(a, b, True).tobytes())
     assert len(set(found)) == 1
+    assert set(shared_loops) == {2, 3}
 
 
 @pytest.mark.parametrize("transposed", [False, True])

@@ -191,13 +191,16 @@ def test_no_layout_compiles_the_product_again() -> None:
 @pytest.mark.usefixtures("_restore_pool")
 @every_block
 @pytest.mark.parametrize("shape", [(300, 1_100, 70), (70, 1_100, 300), (130, 700, 130), (1_000, 513, 33)])
-def test_the_same_bits_on_any_number_of_threads(block: Block, shape: tuple[int, int, int]) -> None:
+def test_the_same_bits_on_any_number_of_threads(
+    block: Block, shape: tuple[int, int, int], shared_loops: list[int]
+) -> None:
     a, b = factors(*shape)
     results = []
     for count in (1, 2, 3):
         set_threads(count)
         results += [product(a, b, block).tobytes() for _ in range(2)]
     assert len(set(results)) == 1
+    assert set(shared_loops) == {2, 3}
 
 
 @every_block
