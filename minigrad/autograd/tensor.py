@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from minigrad.autograd.dtypes import from_python, native
-from minigrad.autograd.gradients import Version
+from minigrad.autograd.gradients import Version, may_share_memory
 from minigrad.autograd.graph import Node, is_recording, run_backward
 from minigrad.autograd.operators import OPS, Operators, unwrap
 from minigrad.errors import GraphError, InputError, ShapeError
@@ -55,19 +55,19 @@ class Tensor(Operators):
     __slots__ = ("__weakref__", "_data", "node", "version")
 
     def __init__(self, data: ArrayLike | Tensor, requires_grad: bool = False, dtype: DTypeLike | None = None) -> None:
-        # A tensor over the memory of another one shares its version, so that a change counts for both.
-        version: Version = data.version if isinstance(data, Tensor) else Version()
-        data = data.data if isinstance(data, Tensor) else data
-        if dtype is None and not isinstance(data, (np.ndarray, np.generic)):
-            array = from_python(data)
+        given = data.data if isinstance(data, Tensor) else data
+        if dtype is None and not isinstance(given, (np.ndarray, np.generic)):
+            array = from_python(given)
             array = array.astype(np.float32) if array.dtype == np.float64 else array
         else:
-            array = from_python(data, dtype)
+            array = from_python(given, dtype)
         array = native(array)
         if array.dtype.kind not in "fiub":
             raise InputError(f"a Tensor holds numbers, not elements of dtype {array.dtype}")
         self._data: Array = array
-        self.version: Version = version
+        self.version = Version()
+        if isinstance(data, Tensor) and may_share_memory(array, data.data):
+            self.version = data.version  # a change of the memory counts for both
         self.node: Node | None = None
         if requires_grad:
             self.requires_grad = True

@@ -61,7 +61,7 @@ class AdamW(Optimizer):
 
     def update(self, part: Part, span: slice, lr: float, gradient_scale: float) -> None:
         """Run the kernel on a span of parameters."""
-        beta1, beta2 = self.betas
+        beta1, beta2 = (float(part.segment.data.dtype.type(beta)) for beta in self.betas)  # as the kernel rounds them
         factors = AdamWFactors(
             beta1=beta1,
             beta2=beta2,

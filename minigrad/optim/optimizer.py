@@ -97,14 +97,14 @@ class Optimizer:
                 for part, span in spans:
                     own_rate = rate if part.lr is None else part.lr * (rate / self._first_lr)
                     self.update(part, span, own_rate, gradient_scale)
+                for parameter in self.parameters:
+                    parameter.version.count += parameter.has_gradient
                 if not math.isfinite(self._norm(part.segment.data[span] for part, span in spans)):
                     raise DivergenceError(
                         f"{type(self).__name__} made weights that are not finite; the learning rate {rate:g} is too "
                         "large"
                     )
                 self._division.end_step(self._parts)
-                for parameter in self.parameters:
-                    parameter.version.count += parameter.has_gradient
         return norm
 
     def _norm(self, arrays: Iterable[Array]) -> float:

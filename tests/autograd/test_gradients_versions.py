@@ -43,6 +43,23 @@ def test_changing_the_memory_of_a_saved_view_is_noticed(change: Any) -> None:
         y.sum().backward()
 
 
+def test_changing_a_tensor_over_the_memory_of_another_one_is_noticed() -> None:
+    w = Tensor(np.ones(3), requires_grad=True)
+    y, same = (w * w).sum(), Tensor(w, dtype="float64")
+    same[...] = 0.0
+    with pytest.raises(GraphError, match="changed in place"):
+        y.backward()
+
+
+def test_changing_a_converted_copy_is_allowed() -> None:
+    w = Tensor(np.ones(3, np.float32), requires_grad=True)
+    y, copy = (w * w).sum(), Tensor(w, dtype="float64")
+    copy[...] = 0.0
+    y.backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [2.0, 2.0, 2.0]
+
+
 @pytest.mark.parametrize("change", [_assign, _subtract, _replace])
 def test_changing_an_array_that_was_not_saved_is_allowed(change: Any) -> None:
     x, term = Tensor([1.0, 2.0, 3.0], requires_grad=True), Tensor([4.0, 5.0, 6.0])

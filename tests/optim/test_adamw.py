@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -11,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad import InputError, Tensor
+from minigrad.constants import LARGEST_DECAY
+from minigrad.errors import DivergenceError
 from minigrad.kernels.rowwise.updates import AdamWFactors, adamw_update
 from minigrad.nn import LayerNorm, Linear, Module
 from minigrad.optim import AdamW
@@ -77,6 +80,15 @@ def test_steps_are_those_of_the_textbook(dtype: Any, decay: float, max_norm: flo
         np.testing.assert_allclose(parameter.data, w, rtol=tolerance, atol=tolerance)
         np.testing.assert_allclose(m, wanted_m, rtol=tolerance, atol=tolerance)
         np.testing.assert_allclose(v, wanted_v, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("betas", [(0.0, LARGEST_DECAY), (LARGEST_DECAY, LARGEST_DECAY), (0.9, 0.99999), (0.9, 0.95)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_first_step_is_as_large_as_the_learning_rate(dtype: Any, betas: tuple[float, float]) -> None:
+    w = Tensor(np.zeros(3, dtype), requires_grad=True)
+    w.grad = np.array([1.0, -1.0, 1e-3], dtype)
+    AdamW([w], lr=1e-3, betas=betas, weight_decay=0.0).step()
+    np.testing.assert_allclose(w.data, [-1e-3, 1e-3, -1e-3], rtol=2e-5)  # m and sqrt(v) are the gradient, corrected
 
 
 @given(st.integers(0, 40), st.integers(0, 99))
@@ -156,12 +168,14 @@ def test_a_gradient_that_is_not_finite_changes_nothing(bad: float) -> None:
     assert optimizer.steps == 1
 
 
-def test_an_update_counts_as_a_change_in_place_of_saved_arrays() -> None:
+@pytest.mark.parametrize("diverges", [False, True])
+def test_an_update_counts_as_a_change_in_place_of_saved_arrays(diverges: bool) -> None:
     w = Tensor(np.ones((2, 2)), requires_grad=True)
-    optimizer = AdamW([w])
+    optimizer = AdamW([w], lr=1e308 if diverges else 0.1, weight_decay=100.0)
     loss = (w * w).sum()
     set_gradients([w], 0)
-    optimizer.step()
+    with pytest.raises(DivergenceError) if diverges else contextlib.nullcontext():
+        optimizer.step()
     with pytest.raises(RuntimeError, match="changed in place"):
         loss.backward()
 
