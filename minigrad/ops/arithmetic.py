@@ -59,18 +59,19 @@ def negative(x: Array) -> tuple[Array, Backward]:
 def maximum(a: Array, b: Array) -> tuple[Array, Backward]:
     r"""Take the larger: $y = \max(a, b)$. Equal elements share the gradient.  Shapes: as in `add`."""
     _check_broadcast("maximum", a, b)
-    return np.maximum(a, b), lambda dy: _shared(dy, a > b, a >= b)
+    return np.maximum(a, b), lambda dy: _shared(dy, a > b, ~(a < b))
 
 
 @op(integer_dtype="int64")
 def minimum(a: Array, b: Array) -> tuple[Array, Backward]:
     r"""Take the smaller: $y = \min(a, b)$. Equal elements share the gradient.  Shapes: as in `add`."""
     _check_broadcast("minimum", a, b)
-    return np.minimum(a, b), lambda dy: _shared(dy, a < b, a <= b)
+    return np.minimum(a, b), lambda dy: _shared(dy, a < b, ~(a > b))
 
 
 def _shared(dy: Array, a_wins: Array, a_wins_or_draws: Array) -> tuple[Array, Array]:
-    # The derivative with respect to the chosen element is 1, with respect to the other one 0.
+    # The derivative with respect to the chosen element is 1, with respect to the other one 0. If one of the two is NaN,
+    # no comparison is true: neither wins, and they share the gradient.
     share = (a_wins.astype(dy.dtype) + a_wins_or_draws) / 2
     return np.where(share == 0, 0, dy) * share, np.where(share == 1, 0, dy) * (1 - share)
 

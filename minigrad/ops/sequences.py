@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
@@ -132,16 +133,18 @@ def prefix_mean(
     Shapes: x (rows, C), offsets (S + 1,), carried (S, C), counts (S,) -> (rows, C).  Raises ShapeError if they do not
     fit.
     """
-    starts = np.require(offsets, np.int64, ["C", "W"])
-    check_offsets("prefix_mean", x, starts)
+    check_offsets("prefix_mean", x, offsets)
+    starts = checked_integers("offsets of prefix_mean", offsets)
     shape = (len(starts) - 1, *x.shape[1:])
     sums = np.zeros(shape) if carried is None else np.require(carried, np.float64, ["C", "W"])
-    before = np.zeros(shape[0], np.int64) if counts is None else np.require(counts, np.int64, ["C", "W"])
+    before = np.zeros(shape[0], np.int64) if counts is None else checked_integers("counts of prefix_mean", counts)
     if x.ndim != 2 or sums.shape != shape or before.shape != shape[:1]:
         raise ShapeError(
             f"prefix_mean needs x (rows, C), carried {shape} and counts {shape[:1]}; got {x.shape}, {sums.shape} and "
             f"{before.shape}"
         )
+    if (before < 0).any():
+        raise ShapeError(f"counts of prefix_mean are numbers of earlier rows, at least 0; got {before}")
     # Row u is part of the mean of every later row t, with the weight 1 / n_t, where n_t is the number of rows in that
     # mean: dx_u = sum_{t >= u} dy_t / n_t, a running sum from the end.
     y = kernels.prefix_mean_forward(x, starts, sums, before)
@@ -163,6 +166,14 @@ def check_offsets(name: str, x: Array, offsets: Array) -> None:
     """Raise ShapeError unless x has rows, and `offsets` divide them into sequences."""
     if x.ndim < 1 or not _rise(offsets) or offsets[-1] != len(x):
         raise ShapeError(f"{name} needs x (rows, ...) and offsets that rise from 0 to rows; got {x.shape}, {offsets}")
+
+
+def checked_integers(name: str, values: ArrayLike) -> Array:
+    """Return integers as int64, in an array that kernels can read; raise ShapeError, naming them, for other numbers."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise ShapeError(f"{name} must be integers, not {array.dtype}")
+    return np.require(array, np.int64, ["C", "W"])
 
 
 def _rise(offsets: Array) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from minigrad.errors import ShapeError
 from minigrad.kernels.attention.plan import Plan
-from minigrad.ops.sequences import check_offsets
+from minigrad.ops.sequences import check_offsets, checked_integers
 from minigrad.typing import Array
 
 
@@ -43,10 +43,10 @@ def plan_of(
     if not k.shape[1] or q.shape[1] % k.shape[1]:
         raise ShapeError(f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly")
     check_offsets("attention", q, offsets)
-    starts = np.require(offsets, np.int64, ["C", "W"])
+    starts = checked_integers("offsets of attention", offsets)
     lengths = starts[1:] - starts[:-1]
     ranges = np.stack([starts[:-1], starts[1:]], axis=1) if key_ranges is None else key_ranges
-    ranges = np.require(ranges, np.int64, ["C", "W"])
+    ranges = checked_integers("key ranges of attention", ranges)
     if ranges.shape != (len(starts) - 1, 2) or (ranges[:, 0] < 0).any() or (ranges[:, 1] > len(k)).any():
         raise ShapeError(f"attention key ranges must lie within {len(k)} key rows, one pair per sequence; got {ranges}")
     if key_ranges is not None:
@@ -56,14 +56,14 @@ def plan_of(
             raise ShapeError(f"attention key ranges must not overlap, or their gradients would mix; got {ranges}")
     num_keys = ranges[:, 1] - ranges[:, 0]
     if visible is not None:
-        seen = np.require(visible, np.int64, ["C", "W"])
+        seen = checked_integers("visible", visible)
         _check_bound("visible", seen, starts, np.repeat(num_keys, lengths))
     elif (num_keys < lengths).any():
         raise ShapeError("attention needs at least one key per query, because every token sees itself")
     else:
         seen = causal_visible(starts, ranges)
     if first_visible is not None:
-        first_visible = np.require(first_visible, np.int64, ["C", "W"])
+        first_visible = checked_integers("first_visible", first_visible)
         _check_bound("first_visible", first_visible, starts, seen)
     return Plan(starts, ranges, seen, scale=1 / math.sqrt(q.shape[2]), first_visible=first_visible)
 

@@ -1,4 +1,4 @@
-"""Arithmetic: powers at zero, and shapes that cannot be combined."""
+"""Arithmetic: powers at zero, the larger of NaN and a number, and shapes that cannot be combined."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ def test_shapes_that_do_not_broadcast_are_both_named(call: Any) -> None:
     message = rf"{call.__name__} cannot combine shapes \(2, 3\) and \(4, 5\)"
     with pytest.raises(ShapeError, match=message):
         call(Tensor(np.zeros((2, 3))), Tensor(np.zeros((4, 5))))
+
+
+@pytest.mark.parametrize("call", [ops.maximum, ops.minimum])
+def test_nan_shares_its_gradient_as_equal_elements_do(call: Any) -> None:
+    a, b = (Tensor(values, requires_grad=True) for values in ([np.nan, 1.0, 2.0], [1.0, np.nan, 2.0]))
+    call(a, b).sum().backward()
+    for x in (a, b):
+        assert x.grad is not None
+        assert x.grad.tolist() == [0.5, 0.5, 0.5]
 
 
 @pytest.mark.parametrize(("exponent", "slope"), [(0, 0.0), (1, 1.0), (2, 0.0)])

@@ -48,3 +48,13 @@ def test_tables_and_positions_that_do_not_fit_are_refused() -> None:
         ops.rotary(Tensor(np.zeros((1, 1, 6))), positions=np.array([3]), **tables | {"sine": np.zeros((2, 3))})
     with pytest.raises(ShapeError, match=r"\(2, 1, 8\)"):
         ops.rotary(Tensor(np.zeros((2, 1, 8))), positions=np.array([0, 1]), **tables)
+    with pytest.raises(ShapeError, match="positions of rotary must be integers, not float64"):
+        ops.rotary(Tensor(np.zeros((1, 1, 6))), positions=np.array([0.9]), **tables)
+
+
+def test_positions_may_be_a_list() -> None:
+    x = np.arange(8.0).reshape(2, 1, 4)
+    angles = np.outer(np.arange(3), [1.0, 0.1])
+    tables = {"cosine": np.cos(angles), "sine": np.sin(angles)}
+    as_list = ops.rotary(Tensor(x), positions=[2, 1], **tables)
+    np.testing.assert_array_equal(as_list.data, ops.rotary(Tensor(x), positions=np.array([2, 1]), **tables).data)

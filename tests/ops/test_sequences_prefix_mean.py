@@ -51,6 +51,19 @@ def test_offsets_that_do_not_fit_are_refused(offsets: list[int]) -> None:
         ops.prefix_mean(Tensor(np.zeros((4, 2))), offsets=np.array(offsets, np.int64))
 
 
+@pytest.mark.parametrize(
+    ("offsets", "counts", "message"),
+    [
+        ([0, 4], [1.5], "counts of prefix_mean must be integers, not float64"),
+        ([0, 4], [-1], r"numbers of earlier rows, at least 0; got \[-1\]"),
+        ([0, 1.9, 4], [0, 0], "offsets that rise from 0 to rows"),
+    ],
+)
+def test_numbers_of_rows_that_are_no_counts_are_refused(offsets: Any, counts: Any, message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        ops.prefix_mean(Tensor(np.zeros((4, 2))), offsets=np.array(offsets), counts=np.array(counts))
+
+
 @pytest.mark.parametrize("options", [{"carried": np.zeros((2, 2))}, {"counts": np.zeros(2, np.int64)}])
 def test_a_past_that_does_not_fit_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ShapeError, match=r"carried \(1, 2\) and counts \(1,\)"):

@@ -38,6 +38,9 @@ def test_keys_shared_by_two_sequences_are_refused() -> None:
             "to the keys of its sequence",
         ),
         (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4], "visible": [1, 2, 1, 4]}, "must not decrease"),
+        (((2, 2, 3), (2, 2, 3), (2, 2, 3)), {"offsets": [0, 2], "key_ranges": [[0.5, 2.0]]}, "ranges .* be integers"),
+        (((2, 2, 3), (2, 2, 3), (2, 2, 3)), {"offsets": [0, 2], "visible": [1.9, 2.0]}, "visible must be integers"),
+        (((2, 2, 3), (2, 2, 3), (2, 2, 3)), {"offsets": [0, 2], "first_visible": [0, 0.5]}, "first_visible must be"),
         (
             ((4, 2, 3), (4, 2, 3), (4, 2, 3)),
             {"offsets": [0, 4], "first_visible": [0, 0, 0, 5]},
