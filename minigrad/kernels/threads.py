@@ -67,7 +67,7 @@ class _Job:
         self.shares = [deque(spans[start:stop]) for start, stop in itertools.pairwise(bounds)]
         self.free = deque(range(1, threads))  # shares for other threads; the caller has share 0
         self.is_waiting = False  # whether the caller has computed its share, and waits for the others
-        # What the caller gets meanwhile: of each thread that has ended an error or None, and loops to help with.
+        # What the caller gets meanwhile: an error or None from each thread that has ended, and loops to help with.
         self.inbox: queue.SimpleQueue[_Job | BaseException | None] = queue.SimpleQueue()
 
     def compute(self, share: int) -> None:

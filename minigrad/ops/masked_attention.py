@@ -22,8 +22,8 @@ def scaled_dot_product_attention(
 
     A `mask` of booleans is true where a query sees a key; any other is added to the scores, and may have a gradient. It
     broadcasts to (..., T, S). With `is_causal`, the queries belong to the last T keys, and none sees a key after its
-    own. A query that sees no key gives 0. Several query heads may share a key/value head: there may be G of them at
-    axis -3 of k and v for H query heads, H a multiple of G, and query head h uses h // (H / G).
+    own. A query that sees no key gives 0. Several query heads may share a key/value head: if q has H heads at axis -3,
+    k and v may have G, where H is a multiple of G; query head h then uses key/value head h // (H / G).
     Without a mask, causal attention is computed by `ops.attention`; otherwise the scores of all pairs are stored.
     Shapes: q (..., T, D), k and v (..., S, D) -> (..., T, D).
     Raises ShapeError if the shapes do not fit, InputError for a mask of integers.
@@ -91,5 +91,6 @@ def _query_heads_per_key_head(q: Tensor, k: Tensor, v: Tensor) -> int:
             return q.shape[-3] // k.shape[-3]
     raise ShapeError(
         f"attention needs q (..., T, D), and k and v (..., S, D) with the same leading sizes, or with fewer heads at "
-        f"axis -3, a number that divides those of q, and D at least 1; got {q.shape}, {k.shape} and {v.shape}"
+        f"axis -3 (a number that divides the number of heads of q), and D at least 1; got {q.shape}, {k.shape} and "
+        f"{v.shape}"
     )

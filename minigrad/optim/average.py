@@ -38,7 +38,7 @@ class WeightAverage:
         self._flat = [np.zeros_like(segment.data) for segment in self._segments]
 
     def update(self, step: int) -> None:
-        """Let the weights after a step count; `step` is the number of steps taken, from 1 on."""
+        """Add the weights after a step to the average; `step` is the number of steps taken so far, at least 1."""
         share = (1 - self.decay) / (1 - self.decay**step)
 
         def mix(average: Array, weights: Array) -> None:

@@ -74,7 +74,7 @@ def test_arrays_are_accepted_and_float32_stays_float32() -> None:
     ("shapes", "options", "message"),
     [
         ([(2, 3), (2, 4), (2, 4)], {}, r"needs q \(\.\.\., T, D\).*got \(2, 3\), \(2, 4\) and \(2, 4\)"),
-        ([(3, 2, 4), (2, 2, 4), (2, 2, 4)], {}, "a number that divides those of q"),
+        ([(3, 2, 4), (2, 2, 4), (2, 2, 4)], {}, "a number that divides the number of heads of q"),
         ([(2, 3), (2, 3), (3, 3)], {}, "needs q"),
         ([(4,), (4,), (4,)], {}, "needs q"),
         ([(3, 4), (2, 4), (2, 4)], {"is_causal": True}, "a key for each of 3 queries; there are 2"),

@@ -169,8 +169,8 @@ def choose(q: Array, k: Array, v: Array, plan: Plan, most: int) -> tuple[Inputs,
 
 def attend_to_chosen(inputs: Inputs, chosen: Chosen) -> Array:
     """Return the attended values (rows, heads * D); the scores of the chosen keys become probabilities."""
-    out = np.empty_like(inputs.q)
-    over_rows(partial(_attend_rows, inputs, chosen, out), len(out), 2 * chosen.keys.shape[1] * 32)
+    out, size = np.empty_like(inputs.q), inputs.k.shape[1] // inputs.kv_heads
+    over_rows(partial(_attend_rows, inputs, chosen, out), len(out), 2 * chosen.keys.shape[1] * size)
     return out
 
 

@@ -14,7 +14,7 @@ from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 
-class Inputs(NamedTuple):
+class ContextInputs(NamedTuple):
     """Queries, keys and values; each query head has size D, and heads / kv_heads query heads share a key head."""
 
     q: Array  # (rows, heads * D)
@@ -26,7 +26,7 @@ class Inputs(NamedTuple):
 
 
 @kernel
-def _context_attention_rows(inputs: Inputs, y: Array, probabilities: Array, start: int, stop: int) -> None:
+def _context_attention_rows(inputs: ContextInputs, y: Array, probabilities: Array, start: int, stop: int) -> None:
     q, k, v, heads, kv_heads, scale = inputs
     size, count = q.shape[1] // heads, probabilities.shape[1] // heads
     for i in range(start, stop):
@@ -59,7 +59,7 @@ def _context_attention_rows(inputs: Inputs, y: Array, probabilities: Array, star
 
 @kernel
 def _context_attention_backward_rows(
-    dy: Array, inputs: Inputs, probabilities: Array, gradients: tuple[Array, ...], start: int, stop: int
+    dy: Array, inputs: ContextInputs, probabilities: Array, gradients: tuple[Array, ...], start: int, stop: int
 ) -> None:
     (q, k, v, heads, kv_heads, scale), (dq, dk, dv) = inputs, gradients
     size, count = q.shape[1] // heads, probabilities.shape[1] // heads
@@ -90,8 +90,8 @@ def _context_attention_backward_rows(
                     dk[i, place] += slope * q[i, h * size + d]
 
 
-def _inputs(q: Array, k: Array, v: Array, scale: float) -> Inputs:
-    return Inputs(_flat(q), _flat(k), _flat(v), q.shape[1], k.shape[2], q.dtype.type(scale))
+def _inputs(q: Array, k: Array, v: Array, scale: float) -> ContextInputs:
+    return ContextInputs(_flat(q), _flat(k), _flat(v), q.shape[1], k.shape[2], q.dtype.type(scale))
 
 
 def _flat(x: Array) -> Array:

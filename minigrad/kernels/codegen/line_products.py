@@ -125,7 +125,7 @@ def _multiplier(kind: int) -> Any:
                     if kind == FULL:
                         _emit_full(builder, lines, first, places, sums.data)
                         continue
-                    tile = line_tile.Tile(
+                    tile = line_tile.LineTile(
                         kind, builder, _packed_lines(kind, builder, lines, first), places, scales.data
                     )
                     for number, total in enumerate(tile.emit(lines.inputs)):
@@ -142,7 +142,7 @@ def _emit_full(builder: Any, matrix: Lines, first: Any, vectors: list[Any], out:
     start, last = builder.inttoptr(matrix.address, vectors[0].type), builder.sub(matrix.outputs, int64(1))
     with counting(builder, int64(LINES)) as i:
         number = at_most(builder, builder.add(first, i), last)
-        tile = line_tile.Tile(FULL, builder, [builder.gep(start, [builder.mul(number, matrix.inputs)])], vectors)
+        tile = line_tile.LineTile(FULL, builder, [builder.gep(start, [builder.mul(number, matrix.inputs)])], vectors)
         for t, total in enumerate(tile.emit(matrix.inputs)):
             builder.store(total, builder.gep(out, [builder.add(i, int64(t * LINES))]))
 

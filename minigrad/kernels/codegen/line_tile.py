@@ -24,7 +24,7 @@ GROUP_BYTES = {FLOAT16: 64, BFLOAT16: 64, INT8: 32, INT4: 16}
 """The bytes of a group of one line."""
 
 
-class Tile:
+class LineTile:
     """A product of lines with one vector of each text: LLVM values, and the code that computes it.
 
     Each text has four sums at a time, so that one multiply-add need not wait for another: in a packed format those of

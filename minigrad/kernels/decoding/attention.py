@@ -31,7 +31,7 @@ _LEAST = 32  # keys of a part
 _POSITIONS = 64  # whose keys or values are read together
 
 
-class Stored(NamedTuple):
+class StoredKeys(NamedTuple):
     """Keys and values: (positions, kv_heads, size) each."""
 
     keys: Array
@@ -148,7 +148,7 @@ def attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: T
     out[:] = 0
     out[queries.size : queries.size + heads.num_heads] = -np.inf  # of no keys: such a part has no weight
     if takes_best:
-        single = Stored(
+        single = StoredKeys(
             widened(texts.keys, place, near + offset, stop + offset, read, out),
             widened(texts.values, place, near + offset, stop + offset, read, out),
         )
@@ -264,7 +264,9 @@ def add_span(weights: Array, column: int, span: Span, following: Span, heads: He
 
 
 @pasted
-def attend_to_best(queries: Array, stored: Stored, top_k: int, heads: Heads, own: tuple[int, int], out: Array) -> None:
+def attend_to_best(
+    queries: Array, stored: StoredKeys, top_k: int, heads: Heads, own: tuple[int, int], out: Array
+) -> None:
     """Let each of the heads own[0] to own[1] attend to the `top_k` keys of the highest scores: sparse attention."""
     width, count, scale = queries.size, stored.keys.shape[0], out.dtype.type(1 / math.sqrt(heads.size))
     for head in range(own[0], own[1]):

@@ -1,7 +1,8 @@
 """The steps between the products: rows of embeddings, norms, activation functions and rotary positions; and those of
 models whose layers attend to summaries of the layers below, running means and a few keys of each text.
 
-They take a few microseconds, so norms are computed by the thread that has the text; elements are shared.
+They take a few microseconds, so the thread that has a text computes most of them; threads share only activation
+functions and blends, element by element.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ round float32 where these products do, so with `blas` they split nothing. The it
 which round but do not split (`minigrad.kernels.gemm.newton_schulz`).
 
 Products of float64, which is for checks, are always computed by BLAS. So are products in tiles whose values leave the
-range in which three parts are as close as float32 (`is_as_close_as_float32`): infinite, NaN, or extreme.
+range in which three parts are as close as float32 (`is_as_close_as_float32`): infinite, NaN, or extreme. Within
+`rows_apart`, our own float32 loops compute the rows concerned again.
 
 In bfloat16 both factors of every product are rounded to 8 bits of precision, products and sums stay float32
 (Kalamkar et al. 2019, "A study of bfloat16 for deep learning training", arXiv 1905.12322): the weights that the
@@ -173,7 +174,7 @@ def describe_arithmetic() -> str:
 
 def splits(dtype: Any) -> bool:
     """Return whether products of this type that are large enough are computed in tiles, in three bfloat16 parts."""
-    return dtype == np.float32 and SPLIT is not None and (_backend != "blas" or _precision == "bfloat16")
+    return dtype == np.float32 and SPLIT is not None and _backend != "blas"
 
 
 def rounds(dtype: Any) -> bool:

@@ -41,7 +41,10 @@ def _mirror(square: Array) -> None:
 
 @kernel
 def _iterate(x: Array, polynomial: Polynomial, count: int, block: BlockShape) -> None:
-    """Do what `iterate` describes; of half a symmetric product, a group of columns ends at its own last row."""
+    """Do what `iterate` describes.
+
+    Only the upper half of a symmetric product is computed: each group of columns ends at its own last row.
+    """
     rows, columns = x.shape
     one = x.dtype.type(1)
     a, b, c = one * polynomial.a, one * polynomial.b, one * polynomial.c

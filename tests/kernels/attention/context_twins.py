@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.attention.context_attention import Inputs
+from minigrad.kernels.attention.context_attention import ContextInputs
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers, span, untouched
 
 
@@ -29,7 +29,7 @@ def _context_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     q = numbers(draw, dtype, length, heads * size)
     k, v = (numbers(draw, dtype, length, count * groups * size) for _ in range(2))
     probabilities = np.full((length, heads * count), UNTOUCHED, dtype)
-    return [Inputs(q, k, v, heads, groups, dtype(0.7)), untouched(q), probabilities, *span(draw, length)]
+    return [ContextInputs(q, k, v, heads, groups, dtype(0.7)), untouched(q), probabilities, *span(draw, length)]
 
 
 @st.composite
@@ -40,13 +40,13 @@ def _context_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     return [numbers(draw, dtype, *y.shape), inputs, probabilities, gradients, *part]
 
 
-def _shapes(inputs: Inputs) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _shapes(inputs: ContextInputs) -> tuple[tuple[int, ...], tuple[int, ...]]:
     q, k, _, heads, kv_heads, _ = inputs
     size = q.shape[1] // heads
     return (len(q), heads, size), (len(q), k.shape[1] // (kv_heads * size), kv_heads, size)
 
 
-def _context_attention_rows(inputs: Inputs, y: Array, probabilities: Array, start: int, stop: int) -> None:
+def _context_attention_rows(inputs: ContextInputs, y: Array, probabilities: Array, start: int, stop: int) -> None:
     of_q, of_k = _shapes(inputs)
     q, k, v = inputs.q.reshape(of_q), inputs.k.reshape(of_k), inputs.v.reshape(of_k)
     attended, found = context_attention(q, k, v, inputs.scale)
@@ -55,7 +55,7 @@ def _context_attention_rows(inputs: Inputs, y: Array, probabilities: Array, star
 
 
 def _context_attention_backward_rows(
-    dy: Array, inputs: Inputs, probabilities: Array, gradients: tuple[Array, ...], start: int, stop: int
+    dy: Array, inputs: ContextInputs, probabilities: Array, gradients: tuple[Array, ...], start: int, stop: int
 ) -> None:
     of_q, of_k = _shapes(inputs)
     group, part = inputs.heads // inputs.kv_heads, slice(start, stop)

@@ -13,7 +13,7 @@ from minigrad.kernels.codegen.kept_rows import ROWS
 from minigrad.kernels.codegen.line_tile import FULL
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.decoding import program as codes
-from minigrad.kernels.decoding.attention import PARTS, Span, Stored
+from minigrad.kernels.decoding.attention import PARTS, Span, StoredKeys
 from minigrad.kernels.decoding.kept import FORMATS, Kept
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
 from tests.kernels.decoding.drawn_steps import BLOCK, JOINED, TARGET, drawn_heads, step_arguments, texts_of_share
@@ -261,7 +261,7 @@ def _weigh(scores: Array, count: int, heads: Heads, out: Array) -> None:
 def _attended_keys(draw: DrawFn, dtype: Any) -> Arguments:
     keys, heads = draw(_keys_of_heads(dtype).filter(lambda drawn: len(drawn[0]) > 0))
     queries, values = numbers(draw, dtype, heads.num_heads * heads.size), numbers(draw, dtype, *keys.shape)
-    return [queries, Stored(keys, values), heads, _zeros_of(heads, dtype)]
+    return [queries, StoredKeys(keys, values), heads, _zeros_of(heads, dtype)]
 
 
 def _span(draw: DrawFn, dtype: Any, heads: Heads, counts: tuple[int, ...], formats: tuple[str, ...] = FORMATS) -> Span:
@@ -390,7 +390,9 @@ def _best_keys(draw: DrawFn, dtype: Any) -> Arguments:
     return [queries, stored, top_k, heads, (first, draw(st.integers(first, heads.num_heads))), out]
 
 
-def _attend_to_best(queries: Array, stored: Stored, top_k: int, heads: Heads, own: tuple[int, int], out: Array) -> None:
+def _attend_to_best(
+    queries: Array, stored: StoredKeys, top_k: int, heads: Heads, own: tuple[int, int], out: Array
+) -> None:
     keys, values = stored
     sums, ends = out[: queries.size].reshape(-1, heads.size), out[queries.size :].reshape(2, -1)
     for head in range(*own):
