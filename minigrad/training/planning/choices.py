@@ -24,8 +24,9 @@ LONG_RUN = 4_000_000
 """Tokens from which on a run is long: it reads twice `TOKENS_PER_STEP` in a step.
 
 The more text a run reads, the more tokens of a step are of use (Zhang et al. 2024, "How does critical batch size scale
-in pre-training?", arXiv 2410.21676). Measured with nano (docs/results.md, "Tokens of a step"): in single runs of ten
-minutes twice as many ended lower and four times as many did not; after 4 million tokens no difference is shown.
+in pre-training?", arXiv 2410.21676). Measured with nano (docs/results.md, "Tokens of a step"): in ten minutes twice as
+many ended lower in each of three pairs, and four times as many did not in a single run; after 4 million tokens no
+difference is shown.
 """
 
 _MOST_GROWING = 5_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,27 @@ def test_what_is_said_of_single_runs_is_what_they_give() -> None:
     ]
 
 
+def test_what_each_change_of_the_defaults_contributed_is_what_the_runs_give() -> None:
+    study, results = load("nano_attribution")
+    record, each, arms = read()["nano-attribution"], read()["nano-attribution-of-each"], [arm.name for arm in study.arm]
+    for part, first in (("documents", 0), ("test", 3)):
+        found = [difference(arm, before, study.path.stem, part=part) for before, arm in pairwise(arms)]
+        for arm, change, p in zip(arms[1:], found, holm([change.p_differs() for change in found]), strict=True):
+            printed = " ".join(each.values(arm.removeprefix("and "))[first : first + 3])
+            assert floats(printed) == pytest.approx([*shown(change)[:3], p], abs=1e-4)
+    for name, part in (("all three together: gain, interval", "documents"), ("the same on the test text", "test")):
+        mean, low, high = shown(difference(arms[-1], arms[0], study.path.stem, part=part))[:3]
+        (printed,) = record.values(name)
+        assert floats(printed) == pytest.approx([-mean, -high, -low], abs=1e-4)
+    runs = [results.of(study.comparisons()[0], arm).values() for arm in arms]
+    scores = [[score(run, 256) for run in of_arm] for of_arm in runs]
+    assert all(np.less(lower, higher).all() for higher, lower in pairwise(scores))  # each row, in each pair
+    (printed,) = record.values("the three runs of the first row")
+    assert floats(printed) == pytest.approx(scores[0], abs=1e-4)
+    slow, fast = (sum(run["tokens"] for run in of_arm) for of_arm in runs[:2])
+    assert record.value("text read with bfloat16 for that with float32") == pytest.approx(fast / slow, abs=0.05)
+
+
 @pytest.mark.parametrize("table", sorted((FOLDER / "tables").iterdir()), ids=lambda table: table.name)
 def test_the_record_of_a_study_is_what_its_table_gives(table: Path) -> None:
     name = table.name.removesuffix(".json.gz")
@@ -175,6 +197,7 @@ def expected(study: Study, each: Compared, runs: list[Result], p: float | None) 
         "parameters": each.parameters,
         "bits per byte": np.mean(each.scores),
         "steps": np.mean([run["steps"] for run in runs]),
+        "tokens read, millions": np.mean([run["tokens"] for run in runs]) / 1e6,
         "processor seconds": np.mean([run["seconds"] for run in runs]),
         "difference": each.both.mean,
         "p": p,
