@@ -140,7 +140,8 @@ def relative_entropy(q: Array, k: Array, *, offsets: Array, key_ranges: Array, f
     $H_t / \ln n_t$ with $H_t = -\sum_u p_{tu} \ln p_{tu}$, averaged over the heads, and $n_t$ the number of keys that
     the query sees; 0 if that is one. With the largest score $m_t$ and $Z_t = \sum_u e^{s_{tu} - m_t}$, the entropy is
     $\ln Z_t + m_t - \sum_u p_{tu} s_{tu}$, because $\ln p_{tu} = s_{tu} - m_t - \ln Z_t$. The last sum is the score of
-    the mean of the keys, attended to as values. It is as large as the scores: its rounding may lead outside the range.
+    the mean of the keys, attended to as values. Where scores are large, the rounding of that score may lead outside the
+    range; the result is then its nearest end.
     Shapes: as in `attention`; -> (rows,), in the dtype of q.
     """
     plan = plan_of(q, k, k, offsets, key_ranges, first_visible=first_visible)

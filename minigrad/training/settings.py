@@ -126,7 +126,11 @@ class LengthSettings(Group):
     )
     steps: int | None = option(None, "steps; such a run repeats exactly", at_least=1, at_most=_MOST, none_means="")
     tokens: int | None = option(
-        None, "tokens, rounded up to whole steps; lessons may leave room", at_least=1, at_most=10**15, none_means=""
+        None,
+        "train on this many tokens, rounded up to whole steps; a step of lessons may hold fewer",
+        at_least=1,
+        at_most=10**15,
+        none_means="",
     )
 
     @property
