@@ -296,7 +296,8 @@ def plan(study: Study) -> str:
     lines = [study.question, ""]
     for arm in study.arm:
         what = ", ".join(filter(None, (arm.flags, arm.model, ", ".join(f"{k}={v}" for k, v in arm.attributes.items()))))
-        lines.append(f"  {arm.name:<40} {plural(len(study.seeds_of(arm)), 'seed')}  {what}")
+        seeds = plural(len(study.seeds_of(arm)), "seed") if study.comparisons() else ""
+        lines.append(f"  {arm.name:<40} {seeds}  {what}".rstrip())
     lines += [f"on {each.corpus}, {each.amount:,} {each.kind}" for each in study.comparisons()]
     if study.tuning:
         shown = ", ".join(f"{rate:g}" for rate in study.tuning.rates)

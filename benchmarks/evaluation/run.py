@@ -173,6 +173,8 @@ class Runner:
 
     def open_test(self, results: Results) -> None:
         """Judge every model on the test text; raises InputError if runs are missing, or if that was done before."""
+        if not self.study.comparisons():
+            raise InputError("the study only chooses learning rates, and these are chosen on the validation text")
         missing = self.study.count() - len(results.finished) - len(results.failed)
         if missing:
             raise InputError(

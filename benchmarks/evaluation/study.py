@@ -115,7 +115,7 @@ class Study:
     seconds: list[int] = field(default_factory=list)  # and in seconds of processor time
     judged: list[int] = field(default_factory=lambda: [256])  # lengths of the sequences on which a model is judged
     parameters_within: float = 0.01  # of those of the control
-    tuning: Tuning | None = None
+    tuning: Tuning | None = None  # a study that gives no lengths beside it only chooses learning rates
     round: list[Round] = field(default_factory=list)  # of a search, in the place of lengths and seeds
     path: Path = Path()
 
@@ -136,7 +136,8 @@ class Study:
     def check(self) -> None:
         """Raise InputError for a study that could not be made, or would not answer its question."""
         self._check_names()
-        if not (self.tokens or self.seconds or self.round) or not self.corpora or not self.judged:
+        lengths = self.tokens or self.seconds or self.round or self.tuning
+        if not lengths or not self.corpora or not self.judged:
             raise InputError("a study needs the lengths of its runs (tokens or seconds), corpora and judged lengths")
         least = min([self.first_seed, *(each.seeds for each in self.arm)])
         if self.margin <= 0 or self.seeds < 2 or least < 0 or min([1, *self.judged, *self.tokens, *self.seconds]) < 1:

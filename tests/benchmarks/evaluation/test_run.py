@@ -15,7 +15,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from benchmarks.evaluation import one_run, run
+from benchmarks.evaluation import one_run, report, run
 from benchmarks.evaluation.one_run import RESULT, make, read_result
 from benchmarks.evaluation.results import Results, chosen_rate, read
 from benchmarks.evaluation.run import Runner
@@ -186,6 +186,24 @@ def test_rates_are_chosen_before_an_arm_is_compared_and_the_test_is_opened_last(
     assert runner.next_job(found) == Job("equal", 1_000, "python-docs", "tokens", 1_000, 0.003, tunes=True)
     with pytest.raises(InputError, match="38 of 40 runs are not finished; the test is read once"):
         runner.open_test(found)
+
+
+def test_a_study_that_only_chooses_rates_has_no_more_runs_and_no_test(tmp_path: Path) -> None:
+    tuning = "\n[tuning]\nrates = [0.003]\ntokens = 1_000\nseeds = 2\n"
+    study = synthetic.study(tmp_path, synthetic.TEXT.replace("tokens = [1_000_000]\n", "") + tuning)
+    runner, found = Runner(study, tmp_path, 2), Results([], [])
+    while (job := runner.next_job(found)) is not None:
+        assert job.tunes
+        found.finished.append(synthetic.result(study, job.arm, job.seed) | {"job": vars(job).copy()})
+    assert len(found.finished) == study.count() == 8
+    with pytest.raises(InputError, match="only chooses learning rates"):
+        runner.open_test(found)
+    text = report.markdown(list(report.blocks(study, found, {})))
+    assert "| control |" in text
+    assert "| 0.003 (an end) |" in text
+    assert "Incomplete" not in text
+    assert "verdict" not in text
+    assert "seed" not in next(line for line in report.plan(study).splitlines() if line.startswith("  control"))
 
 
 def command(study: Study, out: Path, *words: str) -> list[str]:

@@ -82,6 +82,14 @@ def test_runs_are_listed_seed_by_seed(tmp_path: Path) -> None:
     assert not comparison.has(study.tuning_jobs()[0])
 
 
+def test_a_study_without_lengths_only_chooses_learning_rates(tmp_path: Path) -> None:
+    tuning = "[tuning]\nrates = [0.1, 0.2]\ntokens = 10\nseeds = 2\n"
+    study = Study.read(written(tmp_path, HEAD.replace("tokens = [100]\n", "") + ARMS + tuning))
+    assert study.comparisons() == []
+    assert study.count() == len(study.tuning_jobs()) == 8
+    assert all(map(study.plans, study.tuning_jobs()))
+
+
 def test_the_hashes_notice_a_changed_study_and_changed_code_of_an_arm(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("class A: ...\n", encoding="utf-8")
     path = written(tmp_path, HEAD + '[[arm]]\nname = "a"\nmodel = "own.py:A"\n')
