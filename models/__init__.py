@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         build,
         configure,
         count,
+        departures,
         for_training,
         recipe,
         skeleton,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILIES", "LAPTOP_SIZES", "build", "configure", "count", "for_training", "ladder", "skeleton"]
 __all__ += [
+    "departures",
     "grow",
     "initial_weights_for",
     "load",

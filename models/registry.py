@@ -138,6 +138,17 @@ def for_training(
     return skeleton(family, size, **{**chosen, **overrides})
 
 
+def departures(family: str, size: str, config: ModelConfig, **overrides: Any) -> dict[str, Any]:
+    """Return the fields of a family's recipe in which a config differs from that of a run that begins today.
+
+    >>> departures("vidya-v2", "nano", configure("vidya-v2", "nano", key_shift=True))
+    {'value_residual': False}
+    """
+    usual = for_training(family, size, **overrides).config
+    both = ((name, getattr(config, name), getattr(usual, name)) for name in recipe(family))
+    return {name: own for name, own, today in both if own != today}
+
+
 def smallest_published(family: str) -> tuple[str, LanguageModel] | None:
     """Return the name and the skeleton of a family's smallest published size, or None if all are laptop sizes.
 

@@ -108,6 +108,8 @@ class Preparation:
         claim, done = compare_claim(family, size, skeleton), folder.step if folder else 0
         used = checkpoint.seconds(folder.path) if folder else 0.0
         plan = Plan(settings, model, text, rates, claim, done, used, world=world, dial=dial, rows=plan_rows(settings))
+        if not asked.init:
+            plan = replace(plan, departures=models.departures(family, size, model.config, **assignments(asked.set)))
         if lessons:
             teacher, read = lessons.teacher, lessons.read_by_teacher
             plan = replace(plan, lessons=lessons, taught=lessons.summary(), teacher=teacher, read_by_teacher=read)
@@ -168,8 +170,8 @@ class Preparation:
         if not change:
             return ""
         return (
-            f"{change}: sums are added in another order, so the weights will differ in their last bits from those of a "
-            "run that never stopped"
+            f"{change}: sums are added in another order, so this run stays close to one that never stopped, but does "
+            "not equal it bit for bit"
         )
 
     def read_corpus(self) -> corpus.Corpus | mixture.Mixture:

@@ -88,15 +88,17 @@ class DataSettings(Group):
     vocab: int | None = option(
         None,
         "size of a new tokenizer: 256 bytes, 5 special tokens (3 of vidya-v1) and merged pairs",
-        at_least=261,
+        at_least=259,
         at_most=2**24,
         none_means="that of the size",
     )
 
     def check(self) -> None:
-        """Raise InputError for the size of a tokenizer that is not trained here."""
+        """Raise InputError for the size of a tokenizer that is not trained here, or is too small for its kind."""
         if self.vocab is not None and self.tokenizer and not self.trains_tokenizer:
             raise InputError("--vocab is for training a tokenizer, but --tokenizer brings one; give one of them")
+        if self.vocab is not None and self.vocab < 261 and self.tokenizer != "vidya-v1":
+            raise InputError(f"--vocab takes at least 261, for 256 bytes and 5 special tokens, not {self.vocab}")
 
     @property
     def trains_tokenizer(self) -> bool:

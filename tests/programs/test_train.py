@@ -29,8 +29,8 @@ from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
 from models import registry
 from tests.command_words import command_words
-from tests.killed_runs import killed_at
-from tests.small_runs import flags, record, refusal, run, settings
+from tests.killed_runs import killed_at, repeat
+from tests.small_runs import flags, outcome, record, refusal, run, settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -162,9 +162,10 @@ def test_a_run_that_began_with_another_recipe_continues_with_it(monkeypatch, tex
     with monkeypatch.context() as earlier:
         earlier.setitem(registry.RECIPES, "vidya-v2", {"key_shift": True})
         killed_at(earlier, 7, settings(text, tmp_path / "run", steps=9))
-    train_program.train(TrainConfig(resume=str(tmp_path / "run")))
+    result = train_program.train(TrainConfig(resume=str(tmp_path / "run")))
     config = read_json(tmp_path / "run" / "config.json")
     assert (config["key_shift"], config["value_residual"]) == (True, False)
+    assert outcome(repeat(result.command, tmp_path)) == outcome(tmp_path / "run")
     assert read_json(run(text, tmp_path / "new", steps=1).out / "config.json")["value_residual"]
 
 

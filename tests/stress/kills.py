@@ -3,7 +3,8 @@
 Every run is killed once or twice, with SIGKILL where there is such a signal, at a random moment after its first
 checkpoint, one time in four while it writes another; then it continues to its end. It must continue from a checkpoint,
 and its weights and metrics must equal those of the whole run, bit for bit, except for the time and the memory that it
-took. Half of the runs have the default shape of a batch. It takes less than a minute a kill:
+took. Two thirds of the runs have a default batch: that of a short run, or that of ten minutes. It takes less than a
+minute a kill:
 
     python tests/stress/kills.py --count 50 --kinds all --seed 0
 """
@@ -214,7 +215,7 @@ class Series:
         is_equal = is_equal and len(steps) == len(saved) and all(map(operator.ge, steps, saved))
         ends = ["killed again"] * (len(found) - 1) + ["equal" if is_equal else "DIFFERENT"]
         for each, begun, end in itertools.zip_longest(found, steps[: len(found)], ends, fillvalue=0):
-            print(f"{name:17}{shape:9}{each.way:14}{each.step:>8}{begun:>16}   {end}", flush=True)
+            print(f"{name:17}{shape:13}{each.way:14}{each.step:>8}{begun:>16}   {end}", flush=True)
         self.runs, self.failures = self.runs + 1, self.failures + (not is_equal)
         self.kills[shape] += len(found)
 
@@ -242,7 +243,7 @@ def main() -> int:
     parser.add_argument("--flags", default="", help="further flags of train.py, such as '--matmul numba'")
     asked = parser.parse_args()
     names, shapes = chosen(asked.kinds), list(SHAPES)
-    print(f"{'kind':17}{'shape':9}{'killed':14}{'at step':>8}{'continued from':>16}   outcome", flush=True)
+    print(f"{'kind':17}{'shape':13}{'killed':14}{'at step':>8}{'continued from':>16}   outcome", flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         series = Series(Path(temporary), random.Random(asked.seed), asked.flags.split())
         prepare(series.work, names)

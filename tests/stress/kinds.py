@@ -10,8 +10,8 @@ from tests.small_runs import WORDS
 
 DEFAULT = {"steps": 16, "save-every": 3, "eval-every": 8, "sample-every": 8}
 SMALL = {"batch": 4, "context": 64, "steps": 40, "save-every": 4, "eval-every": 20, "sample-every": 20}
-SHAPES = {"default": DEFAULT, "small": SMALL}
-"""The settings of runs at the default batch and context, and of runs at others."""
+SHAPES = {"default": DEFAULT, "ten minutes": DEFAULT | {"batch": 16}, "small": SMALL}
+"""The settings of runs at the default context, with the batches of short and of long runs, and of runs at others."""
 
 LEARNER = ("--init={base}", "--replay-text={text}")
 LESSONS = (*LEARNER, "--objective=sft", "--data={lessons}.jsonl")

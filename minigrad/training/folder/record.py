@@ -130,13 +130,16 @@ class Record:
         self.chosen |= {name: value for name, value in values if value != self.settings.get(name)}
 
     def difference_in_arithmetic(self) -> str:
-        """Return a sentence if products here differ in their last bits from those of the run, otherwise ""."""
+        """Return what to say if products here differ in their last bits from those of the run, otherwise ""."""
         from minigrad.kernels.gemm.backend import describe_arithmetic
 
         now = describe_arithmetic()
         if self.arithmetic in ("", now):
             return ""
-        return f"the run began with {self.arithmetic}; here it is {now}: the last bits will differ"
+        return (
+            "products are rounded in another way here, so this run does not equal one that never stopped bit for bit. "
+            f"It began with {self.arithmetic}; here it is {now}"
+        )
 
     @property
     def text_name(self) -> str:

@@ -17,7 +17,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.options import flag_of
 from minigrad.system.files import reason
 from minigrad.system.locks import LOCK_FILE, FolderLock
-from minigrad.system.terminal import command, say
+from minigrad.system.terminal import command, in_lines, say
 from minigrad.training.budget import Decay, write_decay
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.places import lock_new, lock_unused
@@ -131,7 +131,7 @@ class RunFolder:
             self.begin(tokenizer, "" if settings.out else f"{settings.model}-{settings.size}")
             return
         if warning := self.record.difference_in_arithmetic():
-            say(warning)
+            say(in_lines("", warning))
         self.record.note_choices(settings)
         self.record.processes = self.world.size
         self.write()

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from minigrad.data.tokens.reading import reader, training_source
 from minigrad.data.tokens.source import Source
@@ -47,6 +48,7 @@ class Plan:
     world: World = ALONE
     dial: Dial | None = None  # that chose the size
     rows: Mapping[str, str] = field(default_factory=dict)  # added to the description
+    departures: Mapping[str, Any] = field(default_factory=dict)  # from the recipe of a new run
 
     @functools.cached_property
     def source(self) -> Source:

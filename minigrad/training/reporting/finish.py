@@ -39,7 +39,9 @@ def finish(run: Run) -> TrainResult | None:
         return None
     settings, folder, lines = run.settings, run.folder, metrics.read(run.folder.path)
     xz, no_xz, counted = baselines(run.plan)
-    ended = replace(settings, steps=run.step, decay=write_decay(run.budget.decay))
+    fields = [settings.set or "", *(f"{name}={value}".lower() for name, value in run.plan.departures.items())]
+    changes = ",".join(filter(None, fields)) or None
+    ended = replace(settings, steps=run.step, decay=write_decay(run.budget.decay), set=changes)
     repeat = repeat_command(ended, folder.path, folder.record.stages, folder.record.decays, run.world)
     result = TrainResult(
         out=folder.path,

@@ -129,5 +129,5 @@ def test_the_record_says_what_multiplied_and_a_difference_is_one_line():
         said = record.difference_in_arithmetic()
     finally:
         products.use()
-    assert said.startswith(f"the run began with {record.arithmetic}; here it is ")
+    assert f"bit for bit. It began with {record.arithmetic}; here it is " in said
     assert "\n" not in said
