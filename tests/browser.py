@@ -12,6 +12,7 @@ import select
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -62,6 +63,18 @@ class Browser:
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
+
+    def until(self, script: str) -> None:
+        """Wait until an expression of JavaScript is true in the page."""
+        end = time.monotonic() + PATIENCE
+        while not self.run(script):
+            assert time.monotonic() < end, script
+            time.sleep(0.02)
+
+    def texts(self, which: str) -> list[str]:
+        """Return the texts of the elements that a selector finds."""
+        found: list[str] = self.run(f"[...document.querySelectorAll({which!r})].map((each) => each.textContent)")
+        return found
 
     def open(self, page: Path) -> None:
         """Load a page and all that it asks for."""

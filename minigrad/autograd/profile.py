@@ -29,7 +29,7 @@ def _matmul(a: Array, b: Array) -> float:
     return 2.0 * math.prod((*lead, *a.shape[-2:], columns))
 
 
-def _attention(
+def attention_flops(
     q: Array,
     *_: Array,
     offsets: Array,
@@ -45,36 +45,14 @@ def _attention(
     return 4.0 * (pairs - (0.0 if first_visible is None else float(np.sum(first_visible)))) * q.shape[1] * q.shape[2]
 
 
-def _with_far_keys(q: Array, *_: Array, near: Any, far: Any) -> float:
-    return _attention(q, **near._asdict()) + 4.0 * float(np.sum(far.visible)) * q.shape[1] * q.shape[2]
-
-
-def _with_own_key(q: Array, *_: Array, shared: Any, has_own: Array) -> float:
-    return _attention(q, **shared._asdict()) + 4.0 * float(np.sum(has_own)) * q.shape[1] * q.shape[2]
-
-
-def _sparse_attention(*arrays: Array, top_k: int, **options: Any) -> float:
-    """Count the scores of all pairs, among which the keys are chosen; the rest is not a matrix product."""
-    return _attention(*arrays, **options) / 2
-
-
-def _distillation(x: Array, weight: Array, *_: Array, teaching: Any) -> float:
-    """Count the logits of the student and both gradients, even where none is computed; and the teacher's logits."""
-    return 6.0 * x.size * weight.shape[0] + 2.0 * teaching.rows.size * len(teaching.head)
-
-
 FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {
     # the FLOPs of one product, and the number of such products in the forward pass and in the backward pass
     "linear": (lambda x, weight, *bias, **options: 2.0 * math.prod(x.shape[:-1]) * weight.size, 1, 2),
     "matmul": (_matmul, 1, 2),
     "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, 2),
     "linear_cross_entropy": (lambda x, weight, *rest: 2.0 * x.size * weight.shape[0], 3, 0),  # 1 without a gradient
-    "linear_distillation": (_distillation, 1, 0),
     "linear_losses": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 1, 3),  # the logits a second time
-    "attention": (_attention, 1, 2.5),  # the backward pass recomputes the scores
-    "attention_with_far_keys": (_with_far_keys, 1, 2.5),
-    "attention_with_own_key": (_with_own_key, 1, 2.5),
-    "sparse_attention": (_sparse_attention, 1, 0),
+    "attention": (attention_flops, 1, 2.5),  # the backward pass recomputes the scores
 }
 """FLOPs by operation: multiply and add count separately. A file that defines a product elsewhere adds its entry.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
+from minigrad.autograd.profile import FLOPS
 from minigrad.errors import ShapeError
 from minigrad.kernels.attention import context_attention as kernels
 from minigrad.ops.softmax import softmax_formula
@@ -44,3 +45,6 @@ def context_attention(q: Array, k: Array, v: Array) -> tuple[Array, Backward]:
     # For each row and head: dv_l = p_l dy and dp_l = dy . v_l; through the softmax, ds_l = p_l (dp_l - sum p * dp);
     # dq = scale sum_l ds_l k_l and dk_l = scale ds_l q. Keys and values sum over the heads of their group.
     return y, lambda dy: kernels.context_attention_backward(dy, q, k, v, p, scale)
+
+
+FLOPS["context_attention"] = (lambda q, k, v: 4.0 * q.size * k.shape[1], 1, 2)

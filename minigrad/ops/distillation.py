@@ -9,6 +9,7 @@ import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import gradients_wanted, op
+from minigrad.autograd.profile import FLOPS
 from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
 from minigrad.errors import InputError, ShapeError
@@ -96,6 +97,14 @@ def _checked_teacher(x: Array, weight: Array, teaching: TeacherOutputs) -> Teach
     if not np.all((shares >= 0) & (shares <= 1)):
         raise InputError(f"the share of a teacher is from 0 to 1, not {teaching.share}")
     return teaching._replace(rows=rows, head=head)
+
+
+def _flops(x: Array, weight: Array, *_: Array, teaching: TeacherOutputs) -> float:
+    """Count the logits of the student and both gradients, even where none is computed; and the teacher's logits."""
+    return 6.0 * x.size * weight.shape[0] + 2.0 * teaching.rows.size * len(teaching.head)
+
+
+FLOPS["linear_distillation"] = (_flops, 1, 0)
 
 
 def objective_of(teaching: TeacherOutputs | None) -> Callable[..., Tensor]:

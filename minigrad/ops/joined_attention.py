@@ -16,6 +16,7 @@ import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
+from minigrad.autograd.profile import FLOPS, attention_flops
 from minigrad.errors import ShapeError
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
@@ -166,3 +167,15 @@ def attention_with_own_key(
         return dq, dk, dv, *(x.reshape(len(q), kv_heads, group, q.shape[2]).sum(axis=2) for x in by_head)
 
     return out, backward
+
+
+def _flops_with_far_keys(q: Array, *_: Array, near: SeenKeys, far: SeenFarKeys) -> float:
+    return attention_flops(q, **near._asdict()) + 4.0 * float(np.sum(far.visible)) * q.shape[1] * q.shape[2]
+
+
+def _flops_with_own_key(q: Array, *_: Array, shared: SeenKeys, has_own: Array) -> float:
+    return attention_flops(q, **shared._asdict()) + 4.0 * float(np.sum(has_own)) * q.shape[1] * q.shape[2]
+
+
+FLOPS["attention_with_far_keys"] = (_flops_with_far_keys, 1, 2.5)
+FLOPS["attention_with_own_key"] = (_flops_with_own_key, 1, 2.5)

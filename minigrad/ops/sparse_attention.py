@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
+from minigrad.autograd.profile import FLOPS, attention_flops
 from minigrad.kernels.attention import chosen as kernels
 from minigrad.ops.softmax import softmax_formula
 from minigrad.ops.visible_keys import causal_visible, plan_of
@@ -64,3 +66,11 @@ def sparse_attention(
         return tuple(each.reshape(x.shape) for each, x in zip(gradients, (q, k, v), strict=True))
 
     return out.reshape(q.shape), backward
+
+
+def _flops(*arrays: Array, top_k: int, **options: Any) -> float:
+    """Count the scores of all pairs, among which the keys are chosen; the rest is not a matrix product."""
+    return attention_flops(*arrays, **options) / 2
+
+
+FLOPS["sparse_attention"] = (_flops, 1, 0)

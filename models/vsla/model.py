@@ -51,6 +51,10 @@ class Attention(nn.Module):
         """Return the share of tokens that saw far keys in the last training pass, in an adaptive layer."""
         return {"far_share": self.pattern.far_share} if self.pattern.kind == "adaptive" else {}
 
+    def describe_attention(self) -> str:
+        """Say in a sentence which tokens a token attends to, for the page that explains a text; "" if it is learned."""
+        return self.pattern.describe() if isinstance(self.pattern, AttentionPattern) else ""
+
     def forward(self, x: Tensor, layout: Layout, cache: PatternCache | None = None, layer: int = 0) -> Tensor:
         """Attend from each row to rows of its sequence up to itself; with a cache, also to the tokens in it.
 

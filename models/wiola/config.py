@@ -98,7 +98,7 @@ class WiolaConfig(ModelConfig):
     begin_of_text_id: int | None = option(1, **fields.BEGIN_OF_TEXT)
     begin = own_token("bos_token_id", "begin_of_text_id")
     end_of_text_id: int = option(2, **fields.END_OF_TEXT, published="eos_token_id")
-    # The reference sets the row of this token to zero; here it is drawn like the others, since nobody reads padding.
+    # The reference sets the row of this token to zero; here it is drawn like the others, because no padding is read.
     padding_id: int | None = option(0, "the token of padding; none: that between documents", at_least=0)
     padding = own_token("pad_token_id", "padding_id")
 

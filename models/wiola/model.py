@@ -79,6 +79,8 @@ class WiolaBackbone(nn.Module):
 class Wiola(LanguageModel):
     """The Wiola language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
 
+    panel_operations = ("sigmoid_gate", "blend")  # the operations whose gates `panels` shows
+
     def __init__(self, config: WiolaConfig) -> None:
         self.config: WiolaConfig = config
         self.can_generate = config.gcla_summary != "paper"

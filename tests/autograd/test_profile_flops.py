@@ -51,6 +51,12 @@ def test_a_matrix_product_of_any_shape(a: tuple[int, ...], b: tuple[int, ...], p
     assert flops_of(measured, "matmul") == [2 * products, 4 * products]
 
 
+def test_attention_to_contexts_counts_scores_and_values_of_every_context() -> None:
+    contexts = leaf(8, 2, 2, 16), leaf(8, 2, 2, 16)
+    measured = profiled(lambda: backward(ops.context_attention(leaf(8, 4, 16), *contexts)))
+    assert flops_of(measured, "context_attention") == [4 * 8 * 4 * 2 * 16, 2 * 4 * 8 * 4 * 2 * 16]
+
+
 def test_swiglu_linear_counts_the_product_after_the_gate() -> None:
     measured = profiled(lambda: backward(ops.swiglu_linear(leaf(6, 4), leaf(6, 4), leaf(5, 4))))
     assert flops_of(measured, "swiglu_linear") == [2 * 6 * 4 * 5, 4 * 6 * 4 * 5]

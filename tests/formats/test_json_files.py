@@ -7,19 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from minigrad.errors import InputError
 from minigrad.formats.json_files import add_line, check_lines, read_json, write_json
 from tests.full_disks import files_up_to, needs_limits
+from tests.refusals import refusal
 
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-def refusal(function, *arguments) -> str:
-    with pytest.raises(InputError) as caught:
-        function(*arguments)
-    return str(caught.value)
 
 
 def test_json_that_other_programs_could_not_read_is_never_written(tmp_path):

@@ -14,21 +14,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file, save_file
 
-from minigrad.errors import InputError
 from minigrad.formats.safetensors import read_headers, read_tensors, save_tensors
 from minigrad.formats.weights import read_weights
+from tests.refusals import refusal
 
 DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
 
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-def refusal(function, *arguments) -> str:
-    with pytest.raises(InputError) as caught:
-        function(*arguments)
-    return str(caught.value)
 
 
 arrays = st.sampled_from(DTYPES).flatmap(

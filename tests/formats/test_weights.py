@@ -8,16 +8,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from minigrad.errors import InputError
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
 from minigrad.formats.weights import check_arrays, read_shapes, read_weights, rename_published, without_copy_of_tied
-
-
-def refusal(function, *arguments) -> str:
-    with pytest.raises(InputError) as caught:
-        function(*arguments)
-    return str(caught.value)
+from tests.refusals import refusal
 
 
 def write_shards(folder: Path) -> dict[str, np.ndarray]:

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 import models
 from minigrad import Tensor, nn, ops
-from tests.models.tiny import CONTEXT, TINY, VOCAB, build, family_of, tokens
+from tests.models.tiny import CONTEXT, TINY, TOLERANCE, VOCAB, assert_same, build, family_of, tokens
 
 Array = NDArray[Any]
-TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 MODELS = {(family, dtype): build(family, dtype).eval() for family in TINY for dtype in TOLERANCE}
 
 every_family = pytest.mark.parametrize("family", TINY)
@@ -26,11 +25,6 @@ both_types = pytest.mark.parametrize("dtype", TOLERANCE)
 def logits(model: Any, ids: Array, cache: Any = None) -> Array:
     result: Array = model(ids, cache=cache).data
     return result
-
-
-def assert_same(dtype: str, got: Array, wanted: Array) -> None:
-    allowed = TOLERANCE[dtype] * max(1.0, float(np.abs(wanted).max(initial=0)))
-    np.testing.assert_allclose(got, wanted, rtol=0, atol=allowed)
 
 
 def test_every_family_is_tested() -> None:

@@ -25,11 +25,11 @@ from minigrad.quantised import QuantisedLinear
 from minigrad.training.optimizers import matrices_of
 from minigrad.training.parallel import Replicas
 from minigrad.typing import Array
-from tests.models.test_causality import TOLERANCE, assert_same, check_cache, check_causality
+from tests.models.test_causality import check_cache, check_causality
 from tests.models.test_gradients_and_learning import check_gradient
 from tests.models.test_packed import assert_same as assert_learned_the_same
 from tests.models.test_packed import drawn, learned, padded
-from tests.models.tiny import CONTEXT, build, tokens
+from tests.models.tiny import CONTEXT, TOLERANCE, assert_same, build, tokens
 from train import forward_backward
 
 FAMILIES = {"gpt2": 1, "vidya-v2": 2}  # the number of experts that each token passes through

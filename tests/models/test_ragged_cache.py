@@ -14,9 +14,8 @@ from minigrad.nn import Cache, Layout
 from minigrad.nn.language_model import LanguageModel
 from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array
-from tests.models.tiny import CONTEXT, TINY, WITH_PROGRAM, build, tokens
+from tests.models.tiny import CONTEXT, TINY, TOLERANCE, WITH_PROGRAM, build, tokens
 
-TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 MERGING = {f"wiola, {variant}": variant for variant in ("first", "avg_causal", "kv_only")}
 
 

@@ -16,6 +16,7 @@ from minigrad.formats.safetensors import save_tensors
 from minigrad.formats.weights import read_weights
 from minigrad.nn import rotary_settings
 from models.vidya_v2 import SIZES, Block, VidyaV2Config
+from tests.models.tiny import TOLERANCE, assert_same, change_config
 
 Array = NDArray[Any]
 
@@ -43,7 +44,6 @@ TINY: dict[str, Any] = {
     "context_length": CONTEXT,
     "init_std": 0.5,  # large, so that every non-linear mechanism has an effect
 }
-TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 MODELS = {dtype: models.build("vidya-v2", dtype=dtype, **TINY).eval() for dtype in TOLERANCE}
 
 both_types = pytest.mark.parametrize("dtype", TOLERANCE)
@@ -56,11 +56,6 @@ def tokens(draw_seed: int, batch_size: int, length: int) -> Array:
 def logits(dtype: str, ids: Array, cache: Any = None) -> Array:
     result: Array = MODELS[dtype](ids, cache=cache).data
     return result
-
-
-def assert_same(dtype: str, got: Array, wanted: Array) -> None:
-    allowed = TOLERANCE[dtype] * max(1.0, float(np.abs(wanted).max(initial=0)))
-    np.testing.assert_allclose(got, wanted, rtol=0, atol=allowed)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -128,11 +123,6 @@ def test_loaded_weights_are_those_that_were_saved(dtype: str, tmp_path: Path) ->
 def saved(tmp_path: Path) -> Path:
     models.build("vidya-v2", **TINY).save(tmp_path)
     return tmp_path
-
-
-def change_config(folder: Path, **values: Any) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

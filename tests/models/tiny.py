@@ -5,12 +5,15 @@ What excludes a mechanism of a family gets a tiny model of its own, under the na
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import models
 from minigrad.nn.language_model import LanguageModel
+from minigrad.typing import Array
 
 VOCAB, CONTEXT = 13, 24
 
@@ -87,3 +90,19 @@ def build(family: str, dtype: str = "float32", seed: int = 0, **changes: Any) ->
 def tokens(seed: int, batch_size: int, length: int) -> Any:
     """Draw tokens (batch_size, length)."""
     return np.random.default_rng(seed).integers(0, VOCAB, (batch_size, length))
+
+
+TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+"""How far two ways of computing the same logits may differ, as a share of the largest logit, if that is above 1."""
+
+
+def assert_same(dtype: str, got: Array, wanted: Array) -> None:
+    """Assert that two arrays are the same but for rounding."""
+    allowed = TOLERANCE[dtype] * max(1.0, float(np.abs(wanted).max(initial=0)))
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=allowed)
+
+
+def change_config(folder: Path, **values: Any) -> None:
+    """Change entries of the config.json in a folder."""
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")

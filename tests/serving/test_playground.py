@@ -6,7 +6,6 @@ import dataclasses
 import html.parser
 import json
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 from minigrad.serving.playground import FOLDER, playground
 from minigrad.serving.served import Served
-from tests.browser import PATIENCE, Browser, needs_a_browser, started
+from tests.browser import Browser, needs_a_browser, started
 from tests.serving.wire import Wire, serving
 from tests.tokenizer import byte_fallback
 from tokenizer import Tokenizer
@@ -82,22 +81,15 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield browser
 
 
-def until(page: Browser, script: str) -> None:
-    end = time.monotonic() + PATIENCE
-    while not page.run(script):
-        assert time.monotonic() < end, script
-        time.sleep(0.02)
-
-
 def open_at(browser: Browser, wire: Wire, link: str = "") -> None:
     browser.call("Page.navigate", url="about:blank")
     browser.requests, browser.errors = [], []
     browser.call("Page.navigate", url=f"http://127.0.0.1:{wire.port}/{link}")
-    until(browser, "typeof playground !== 'undefined' && document.readyState === 'complete'")
+    browser.until("typeof playground !== 'undefined' && document.readyState === 'complete'")
 
 
 def idle(page: Browser) -> None:
-    until(page, "playground.columns.every((column) => !column.busy)")
+    page.until("playground.columns.every((column) => !column.busy)")
 
 
 def fill(page: Browser, values: dict[str, Any]) -> None:
@@ -110,11 +102,6 @@ def fill(page: Browser, values: dict[str, Any]) -> None:
 def click(page: Browser, which: str) -> None:
     page.run(f"document.querySelector({which!r}).click()")
     idle(page)
-
-
-def texts(page: Browser, which: str) -> list[str]:
-    found: list[str] = page.run(f"[...document.querySelectorAll({which!r})].map((each) => each.textContent)")
-    return found
 
 
 def fields(page: Browser, names: Sequence[str]) -> list[str]:
@@ -136,27 +123,27 @@ def test_it_writes_what_the_api_writes(browser: Browser, make_served: Callable[.
         page = browser
         open_at(page, wire)
         idle(page)
-        until(page, "!document.getElementById('modes-1').hidden")
+        page.until("!document.getElementById('modes-1').hidden")
         # Markup in a text is text, also before the server has read it.
         unread = f"(playground.columns[0].leave({PROMPT!r}), document.getElementById('paper-1').textContent)"
         assert page.run(unread) == PROMPT
         fill(page, {"count-1": 20, "seed-1": 3, "text-1": PROMPT})
-        until(page, "document.querySelectorAll('#paper-1 span').length > 5")
+        page.until("document.querySelectorAll('#paper-1 span').length > 5")
         idle(page)
-        assert "".join(texts(page, "#paper-1 span")) == PROMPT
+        assert "".join(page.texts("#paper-1 span")) == PROMPT
         click(page, "#write-1")
         written = fields(page, ["text-1"])[0]
         assert written.rstrip("\ufffd") == by_api(wire, PROMPT, seed=3) != PROMPT
-        assert texts(page, "#rivals-1 button")  # of the token that comes next
+        assert page.texts("#rivals-1 button")  # of the token that comes next
 
         # Another branch: the text before the token at the cursor stays, and its rival follows.
         column, place = "playground.columns[0]", len(PROMPT) + 2
         page.run(f"{column}.part('text').focus(); {column}.part('text').setSelectionRange({place}, {place})")
-        until(page, "document.getElementById('here-1').textContent.startsWith('Here is ')")
+        page.until("document.getElementById('here-1').textContent.startsWith('Here is ')")
         begun = page.run(f"piecesOf({column}.tokens).slice(0, {column}.place).join('')")
         rivals = "[...document.querySelectorAll('#rivals-1 button')]"
         rival = page.run(f"{rivals}.findIndex((each) => !each.disabled && !each.classList.contains('chosen'))")
-        name = texts(page, "#rivals-1 .name")[rival]
+        name = page.texts("#rivals-1 .name")[rival]
         click(page, f"#rivals-1 li:nth-child({rival + 1}) button")
         (branch,) = fields(page, ["text-1"])
         assert branch.startswith(begun)
@@ -177,10 +164,10 @@ def test_it_writes_what_the_api_writes(browser: Browser, make_served: Callable[.
         for width in (360, 1280):
             page.resize(width, phone=width < 600)
             assert page.run("document.documentElement.scrollWidth") <= width
-        until(page, "location.hash.includes('seed-2=5')")
+        page.until("location.hash.includes('seed-2=5')")
         link = page.run("location.hash")
         open_at(page, wire, link)
-        until(page, "document.getElementById('text-2').value !== ''")
+        page.until("document.getElementById('text-2').value !== ''")
         idle(page)
         assert fields(page, ["text-1", "text-2", "model-2", "seed-2", "count-2"]) == [
             PROMPT,
@@ -198,12 +185,12 @@ def test_it_stops_and_says_what_is_wrong_in_a_sentence(browser: Browser, make_se
     page = browser
     with serving([make_served(capacity=512)], api_key="secret") as wire:
         open_at(page, wire)
-        assert texts(page, "#status") == ["This server requires an API key."]
+        assert page.texts("#status") == ["This server requires an API key."]
         for key, said in (("", "The API key is missing: enter it above."), ("wrong", "The API key is wrong.")):
             page.run(f"document.getElementById('key').value = {key!r}; document.getElementById('lock').requestSubmit()")
-            until(page, f"document.getElementById('status').textContent === {said!r}")
+            page.until(f"document.getElementById('status').textContent === {said!r}")
         page.run("document.getElementById('key').value = 'secret'; document.getElementById('lock').requestSubmit()")
-        until(page, "!document.getElementById('columns').hidden")
+        page.until("!document.getElementById('columns').hidden")
         fill(page, {"text-1": "to be", "count-1": 500, "temperature-1": 0})
         label = page.run(
             """new Promise((resolve) => { const [column] = playground.columns, button = column.part("write");
@@ -214,14 +201,14 @@ def test_it_stops_and_says_what_is_wrong_in_a_sentence(browser: Browser, make_se
         )
         assert label == "Stop"
         idle(page)
-        assert texts(page, "#write-1") == ["Continue"]
+        assert page.texts("#write-1") == ["Continue"]
         assert 20 <= page.run("playground.columns[0].tokens.length") < 500
-        assert texts(page, "#status-1") == ["stopped"]
+        assert page.texts("#status-1") == ["stopped"]
         assert "secret" not in page.run("location.href")
         busy = '{"error": {"message": "3 texts are already waiting; try again"}}'
         page.run(f"window.fetch = async () => new Response({busy!r}, {{ status: 429 }})")
         click(page, "#write-1")
-        assert texts(page, "#status-1") == ["The server is busy: 3 texts are already waiting; try again."]
+        assert page.texts("#status-1") == ["The server is busy: 3 texts are already waiting; try again."]
         assert page.errors == []
 
 
@@ -230,7 +217,7 @@ def test_a_conversation_is_that_of_the_api(browser: Browser, make_served: Callab
     page, question = browser, "be <i>or</i>?"
     with serving([make_served()]) as wire:
         open_at(page, wire)
-        until(page, "!document.getElementById('modes-1').hidden")
+        page.until("!document.getElementById('modes-1').hidden")
         # Markup in a text is text, also before the server has read it.
         unread = f"(playground.columns[0].leave({PROMPT!r}), document.getElementById('paper-1').textContent)"
         assert page.run(unread) == PROMPT
@@ -242,27 +229,27 @@ def test_a_conversation_is_that_of_the_api(browser: Browser, make_served: Callab
         asked = {"temperature": 0.8, "top_p": 0.95, "max_tokens": 20, "seed": 4}
         asked |= {"messages": [{"role": "user", "content": question}]}
         (choice,) = wire.call("/v1/chat/completions", asked).json["choices"]
-        assert texts(page, "#messages-1 p") == [question, choice["message"]["content"]]
+        assert page.texts("#messages-1 p") == [question, choice["message"]["content"]]
         page.run("window.fetch = async () => { throw new Error() }")
         page.run("document.getElementById('message-1').value = 'to be?'")
         page.run("document.getElementById('ask-1').requestSubmit()")
         idle(page)
-        assert texts(page, "#status-1") == ["The server does not answer. Is it still running?"]
+        assert page.texts("#status-1") == ["The server does not answer. Is it still running?"]
         assert fields(page, ["message-1"]) == ["to be?"]  # to be sent again
-        assert len(texts(page, "#messages-1 p")) == 2
+        assert len(page.texts("#messages-1 p")) == 2
         counted = json.dumps({"count": 1, "beginning": 0, "max_model_len": 96, "specials": []})
         opening = 'data: {"choices":[{"delta":{"content":""}}]}\n\ndata: {"error":{"message":"it broke"}}\n\n'
         page.run(f"window.fetch = async (path) => new Response(path === '/tokenize' ? {counted!r} : {opening!r})")
         page.run("document.getElementById('ask-1').requestSubmit()")
         idle(page)
-        assert texts(page, "#status-1") == ["The server stopped: it broke."]
+        assert page.texts("#status-1") == ["The server stopped: it broke."]
         assert fields(page, ["message-1"]) == ["to be?"]
         assert page.run("playground.columns[0].messages.length") == 2
         empty = opening.partition('data: {"error')[0] + "data: [DONE]\n\n"
         page.run(f"window.fetch = async (path) => new Response(path === '/tokenize' ? {counted!r} : {empty!r})")
         page.run("document.getElementById('ask-1').requestSubmit()")
         idle(page)
-        assert texts(page, "#status-1") == ["The model gave no answer."]
+        assert page.texts("#status-1") == ["The model gave no answer."]
         assert fields(page, ["message-1"]) == ["to be?"]
 
 
@@ -272,7 +259,7 @@ def test_it_writes_as_many_tokens_as_the_server_allows(browser: Browser, make_se
     served._rules.ends[:] = False  # so that the text does not end by itself
     with serving([served], max_tokens=5) as wire:
         open_at(page, wire)
-        until(page, "!document.getElementById('modes-1').hidden")
+        page.until("!document.getElementById('modes-1').hidden")
         fill(page, {"text-1": "to be", "count-1": 200, "temperature-1": 0})
         click(page, "#write-1")
         assert fields(page, ["text-1"])[0].rstrip("\ufffd") == by_api(wire, "to be", max_tokens=5, temperature=0)
@@ -280,8 +267,8 @@ def test_it_writes_as_many_tokens_as_the_server_allows(browser: Browser, make_se
         page.run("document.getElementById('message-1').value = 'be?'")
         page.run("document.getElementById('ask-1').requestSubmit()")
         idle(page)
-        assert texts(page, "#status-1") == [""]
-        assert len(texts(page, "#messages-1 p")) == 2
+        assert page.texts("#status-1") == [""]
+        assert len(page.texts("#messages-1 p")) == 2
         assert page.errors == []
 
 
@@ -295,17 +282,17 @@ def test_a_conversation_that_no_longer_fits_goes_on_without_its_oldest_messages(
         page.run(f"document.getElementById('message-1').value = {message!r}")
         page.run("document.getElementById('ask-1').requestSubmit()")
         idle(page)
-        return texts(page, "#status-1")[0]
+        return page.texts("#status-1")[0]
 
     with serving([make_served(capacity=96)]) as wire:
         open_at(page, wire)
-        until(page, "!document.getElementById('modes-1').hidden")
+        page.until("!document.getElementById('modes-1').hidden")
         fill(page, {"count-1": 30, "temperature-1": 0})
         click(page, "#as-chat-1")
         said = [ask(f"to be or not to be, number {number}?") for number in range(6)]
         assert said[0] == ""
         assert said[-1] == "The oldest messages were left out: they no longer fit."
-        assert len(texts(page, "#messages-1 p.user")) == 6  # the page shows them all
+        assert len(page.texts("#messages-1 p.user")) == 6  # the page shows them all
         assert page.run("playground.columns[0].messages.length") < 12
         long = "the question " * 60
         assert ask(long).startswith("The message fills the 96 tokens that a conversation may have here")
@@ -322,12 +309,12 @@ def test_a_text_of_a_tokenizer_with_byte_fallback_stays_as_it_is(
     served = dataclasses.replace(served, tokenizer=Tokenizer(byte_fallback.vocabulary()), form=None)
     with serving([served]) as wire:
         open_at(page, wire)
-        until(page, "!document.getElementById('columns').hidden")
+        page.until("!document.getElementById('columns').hidden")
         idle(page)
         for text in ("to be", " to be"):
             fill(page, {"text-1": text, "count-1": 5})
             page.run("playground.columns[0].edit()")
-            until(page, "playground.columns[0].tokens.length > 0")
+            page.until("playground.columns[0].tokens.length > 0")
             idle(page)
             assert fields(page, ["text-1"]) == [text]
         assert page.errors == []

@@ -20,17 +20,9 @@ from minigrad.formats.safetensors import save_tensors
 from minigrad.system import files
 from minigrad.system.files import check_new_file, distinct_names, mark_of_machine, replacing, write_text
 
-DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
-
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-def refusal(function, *arguments) -> str:
-    with pytest.raises(InputError) as caught:
-        function(*arguments)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(

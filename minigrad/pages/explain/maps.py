@@ -17,6 +17,7 @@ import numpy as np
 
 from minigrad.pages.chart import round_step
 from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
+from minigrad.pages.explain.panel import DescribesAttention
 from minigrad.pages.explain.prediction import percent
 from minigrad.pages.explain.trace import Operation
 from minigrad.pages.page import escape
@@ -55,24 +56,22 @@ def _layer(operation: Operation, length: int, side: int, which: str) -> str:
     weights = attention_weights(operation)
     rows, heads, keys = weights.shape
     layer = operation.layer + 1
-    describe = getattr(getattr(operation.module, "pattern", None), "describe", None)  # see models.vsla.patterns
+    words = operation.module.describe_attention() if isinstance(operation.module, DescribesAttention) else ""
     notes, figures = [], []
-    if describe is not None:
+    if words:
         seen = (weights > 0).mean(axis=1)
         mean, possible = float((weights > 0).sum(axis=2).mean()), (len(weights) + 1) / 2
-        notes.append(
-            f"{escape(describe())} On average a token sees {mean:.1f} of the {possible:.1f} tokens up to itself."
-        )
-        words = "the tokens that are seen, by all heads or by some"
-        figures.append(_figure(seen, side, f"layer {layer}, {words}", words))
+        notes.append(f"{escape(words)} On average a token sees {mean:.1f} of the {possible:.1f} tokens up to itself.")
+        caption = "the tokens that are seen, by all heads or by some"
+        figures.append(_figure(seen, side, f"layer {layer}, {caption}", caption))
     if (rows, keys) != (length, length):
         notes.append(f"Joined tokens share a row or a column here: {length} tokens are {rows} rows and {keys} columns.")
     for head in range(heads):
         habit = _habit(weights[:, head]) if rows == keys else ""
         spoken = f"layer {layer}, head {head + 1}: {habit}"
         figures.append(_figure(weights[:, head], side, spoken, f"<b>head {head + 1}</b> {habit}"))
-    words = f"<p>{' '.join(notes)}</p>" if notes else ""
-    return f"<h3>Layer {layer}{which}</h3>{words}<div class=maps>{''.join(figures)}</div>"
+    said = f"<p>{' '.join(notes)}</p>" if notes else ""
+    return f"<h3>Layer {layer}{which}</h3>{said}<div class=maps>{''.join(figures)}</div>"
 
 
 def _habit(weights: Array) -> str:

@@ -23,8 +23,6 @@ from minigrad.typing import Tokenizer
 MOST_TOKENS = 400
 """The newest tokens of a longer text are shown; the model reads all that its context holds."""
 
-GATES = ("sigmoid_gate", "blend")
-
 
 class Reading(NamedTuple):
     """Everything that the page shows: the text and what the model computed as it read it."""
@@ -83,7 +81,8 @@ def read(model: LanguageModel, tokenizer: Tokenizer, tokens: Sequence[int], writ
     kept = [int(token) for token in tokens][-model.config.context_length :]
     left_out = len(tokens) - len(kept)
     first = max(0, len(kept) - MOST_TOKENS)
-    found = trace(model, kept, [*ATTENTIONS, *GATES])
+    more = model.panel_operations if isinstance(model, panel.ShowsPanels) else ()
+    found = trace(model, kept, [*ATTENTIONS, *more])
     start = max(first - 1, 0)  # the logits after a token predict the next one
     logits = lens.last_logits(model, found, start)
     expected: list[Prediction | None] = [] if first else [None]  # nothing stands before position 0

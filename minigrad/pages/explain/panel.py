@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -38,8 +38,19 @@ Panel = Shares | Pairs
 class ShowsPanels(Protocol):
     """A model with additional panels on the page."""
 
+    panel_operations: Collection[str]
+    """The operations that the trace must keep for them, by name."""
+
     def panels(self, trace: Trace) -> list[Panel]:
-        """Return what to show of a text that the model read, given its trace with all gates."""
+        """Return what to show of a text that the model read, given its trace."""
+
+
+@runtime_checkable
+class DescribesAttention(Protocol):
+    """A module whose map of attention begins with words."""
+
+    def describe_attention(self) -> str:
+        """Say in a sentence which tokens a token attends to; "" for none."""
 
 
 def show_panel(panel: Panel, name: str, tokens: Sequence[int], first: int, names: TokenNames) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from minigrad.generation.sampling import distribution
 from minigrad.nn import RotaryAngles
 from minigrad.pages.explain import attention_weights, logit_lens, trace
 from minigrad.pages.explain.attention import ATTENTIONS
-from tests.browser import PATIENCE, Browser, needs_a_browser, started
+from tests.browser import Browser, needs_a_browser, started
 from tests.source_files import PAGES
 
 pytestmark = [pytest.mark.docs, pytest.mark.filterwarnings("default")]
@@ -72,21 +71,14 @@ def opened(browser: Browser, site: Path) -> Iterator[Open]:
         page.write_text(f"{head}<link rel=stylesheet href=figures.css>{place}{scripts}", encoding="utf-8")
         browser.resize(360, phone=True)
         browser.open(page)
-        until(browser, "document.querySelector('.status')?.textContent")
-        until(browser, "[...document.querySelectorAll('[role=img] > g')].every((each) => each.childElementCount)")
+        browser.until("document.querySelector('.status')?.textContent")
+        browser.until("[...document.querySelectorAll('[role=img] > g')].every((each) => each.childElementCount)")
         return browser
 
     yield opened
     assert browser.errors == []
     assert all(each.startswith(("file:", "data:")) for each in browser.requests)
     assert browser.run("document.documentElement.scrollWidth") == 360
-
-
-def until(browser: Browser, script: str) -> None:
-    end = time.monotonic() + PATIENCE
-    while not browser.run(script):
-        assert time.monotonic() < end, script
-        time.sleep(0.02)
 
 
 def status(page: Browser) -> str:
@@ -155,12 +147,12 @@ def test_the_point_is_dragged_and_the_race_begins_there(opened: Open) -> None:
     for kind, across in (("mousePressed", 0), ("mouseMoved", 30), ("mouseMoved", 60), ("mouseReleased", 60)):
         page.call("Input.dispatchMouseEvent", type=kind, x=x + across, y=y, button="left", buttons=1, clickCount=1)
     label = "document.querySelector('.handle').getAttribute('aria-label')"
-    until(page, f"parseFloat({label}.split('flat weight ')[1]) > -7")  # both moves have arrived
+    page.until(f"parseFloat({label}.split('flat weight ')[1]) > -7")  # both moves have arrived
     page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
     slide(page, "step", 3)
     assert status(page).startswith("Loss after 3 steps")
     press(page, "Race")
-    until(page, "document.querySelector('.status').textContent.startsWith('Loss after 60 steps')")
+    page.until("document.querySelector('.status').textContent.startsWith('Loss after 60 steps')")
     page.call("Emulation.setEmulatedMedia", features=[])
 
 
@@ -227,7 +219,7 @@ def test_the_cache_of_the_figure_fetches_what_such_a_cache_fetches(opened: Open)
     )
     page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
     press(page, "Play")
-    until(page, "document.querySelector('.slider output').textContent === '1,728'")
+    page.until("document.querySelector('.slider output').textContent === '1,728'")
     page.call("Emulation.setEmulatedMedia", features=[])
 
 
@@ -284,11 +276,6 @@ def write(page: Browser, text: str) -> None:
     page.run("document.querySelector('.field input').dispatchEvent(new Event('input'))")
 
 
-def texts(page: Browser, which: str) -> list[str]:
-    found: list[str] = page.run(f"[...document.querySelectorAll({which!r})].map((each) => each.textContent)")
-    return found
-
-
 @needs_a_browser
 def test_the_bars_are_the_distribution_of_the_library(opened: Open, run: Path, tok: tokenizer.Tokenizer) -> None:
     page, model, text = opened("sampling"), models.load(run, quantize="int8"), "the other"
@@ -324,7 +311,7 @@ def test_a_row_of_attention_has_the_numbers_of_the_library(opened: Open, run: Pa
     for key, code in (("ArrowLeft", 37), ("ArrowLeft", 37)):
         page.press(key, code)
     place = len(ids) - 3
-    assert texts(page, ".tokens [aria-checked=true]") == [tok.decode([ids[place]]).replace(" ", "·")]
+    assert page.texts(".tokens [aria-checked=true]") == [tok.decode([ids[place]]).replace(" ", "·")]
     weights = attention_weights(next(each for each in found.operations if each.layer == 1))[place][2, : place + 1]
     cells = "(row) => [...row.children].map((each) => each.textContent)"
     rows = page.run(f"[...document.querySelectorAll('tbody tr')].slice(1, -1).map({cells})")
@@ -335,7 +322,7 @@ def test_a_row_of_attention_has_the_numbers_of_the_library(opened: Open, run: Pa
     x, y = page.run("""(() => { const box = document.querySelectorAll('.tokens button')[1].getBoundingClientRect();
         return [box.x + box.width / 2, box.y + box.height / 2]; })()""")
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-    until(page, "document.querySelectorAll('tbody tr').length === 4")  # the query, two tokens, the sum
+    page.until("document.querySelectorAll('tbody tr').length === 4")  # the query, two tokens, the sum
 
 
 @needs_a_browser
@@ -442,7 +429,7 @@ def test_the_model_in_motion_answers_as_the_library_after_each_layer(
     assert "layer 4 of 4: let each unit say its part" in status(page)
     page.run(f"{steps}[8].click()")
     weights = attention_weights(next(each for each in trace(model, ids, ATTENTIONS).operations if each.layer == 0))[-1]
-    shares = texts(page, ".touch div.soft > div")
+    shares = page.texts(".touch div.soft > div")
     assert [float(re.findall(r"([\d.]+)%", each)[0]) for each in shares] == pytest.approx(
         [100 * head.max() for head in weights], abs=0.6
     )

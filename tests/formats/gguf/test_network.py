@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,7 @@ from minigrad.formats.gguf.network import pairs_in_a_row, read_network
 from minigrad.formats.safetensors import save_tensors
 from minigrad.formats.weights import read_weights
 from tests.models import tiny
+from tests.models.tiny import change_config
 
 
 @pytest.fixture
@@ -23,11 +22,6 @@ def saved(tmp_path):
         return tmp_path
 
     return save
-
-
-def change_config(folder, **changes):
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
 
 
 def rotated(x, frequencies, position, *, interleaved):

@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 
 from minigrad import Tensor, ops
 from models.wiola.layers import DualStreamFeedForward
+from tests.models.wiola.tiny import draw
 
 Array = NDArray[Any]
-
-
-def draw(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 def streams(dtype: str = "float64") -> DualStreamFeedForward:

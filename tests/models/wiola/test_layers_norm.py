@@ -11,12 +11,9 @@ from numpy.typing import NDArray
 from minigrad import Tensor, ops
 from minigrad.autograd import gradcheck
 from models.wiola.layers import WiolaRMSNorm
+from tests.models.wiola.tiny import draw
 
 Array = NDArray[Any]
-
-
-def draw(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 def test_the_norm_keeps_the_shape() -> None:

@@ -13,12 +13,9 @@ from numpy.typing import NDArray
 
 from minigrad import Tensor, nn
 from models.wiola.layers import SpiralAngles
+from tests.models.wiola.tiny import draw
 
 Array = NDArray[Any]
-
-
-def draw(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).normal(size=shape)
 
 
 def spiral(amplitude: float = 0.1, divisor: float = 8.0, size: int = 64) -> SpiralAngles:

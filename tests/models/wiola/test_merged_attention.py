@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from minigrad import nn
 from minigrad.nn.language_model import LanguageModel
 from models.wiola.config import CAUSAL
+from tests.models.tiny import TOLERANCE
 from tests.models.wiola import reference
 from tests.models.wiola.tiny import (
     CONTEXT,
-    TOLERANCE,
     VOCAB,
     Array,
     assume_clear_of_the_threshold,

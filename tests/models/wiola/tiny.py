@@ -26,7 +26,11 @@ TINY: dict[str, Any] = {
     "gcla_gate_init": 0.0,  # half of every blend comes from the layers below
     "init_std": 0.3,
 }
-TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+
+
+def draw(*shape: int, seed: int = 0) -> Array:
+    """Draw standard normal numbers."""
+    return np.random.default_rng(seed).normal(size=shape)
 
 
 def build(dtype: str = "float64", seed: int = 1, **changes: Any) -> LanguageModel:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import tokenizer
 from minigrad import generation
 from minigrad.nn.language_model import LanguageModel
 from minigrad.quantised import quantise
-from tests.browser import PATIENCE, Browser, needs_a_browser, started
+from tests.browser import Browser, needs_a_browser, started
 from tokenizer import Tokenizer
 
 pytestmark = needs_a_browser
@@ -64,15 +63,8 @@ def page(browser: Browser, file: Path) -> Iterator[Browser]:
     assert browser.requests == [file.resolve().as_uri()]
 
 
-def until(browser: Browser, script: str) -> None:
-    end = time.monotonic() + PATIENCE
-    while not browser.run(script):
-        assert time.monotonic() < end, script
-        time.sleep(0.02)
-
-
 def idle(browser: Browser) -> None:
-    until(browser, "!view.isBusy && !view.left")
+    browser.until("!view.isBusy && !view.left")
 
 
 def click(page: Browser, which: str) -> None:
@@ -90,16 +82,11 @@ def text_of(page: Browser) -> str:
     return text.rstrip("\ufffd")
 
 
-def texts(page: Browser, which: str) -> list[str]:
-    found: list[str] = page.run(f"[...document.querySelectorAll({which!r})].map((each) => each.textContent)")
-    return found
-
-
 def caret(page: Browser, place: int) -> None:
     page.run(
         f"(() => {{ const t = document.getElementById('text'); t.focus(); t.setSelectionRange({place}, {place}); }})()"
     )
-    until(page, f"document.getElementById('text').selectionStart === {place}")
+    page.until(f"document.getElementById('text').selectionStart === {place}")
 
 
 def test_it_writes_what_python_writes_and_can_be_written_on(page: Browser, loaded: Any) -> None:
@@ -107,7 +94,7 @@ def test_it_writes_what_python_writes_and_can_be_written_on(page: Browser, loade
     assert text_of(page) == by_python(loaded, PROMPT, 30)
     click(page, "#write")
     assert text_of(page) == by_python(loaded, PROMPT, 60)
-    assert "".join(texts(page, "#paper span")).rstrip("\ufffd") == text_of(page)
+    assert "".join(page.texts("#paper span")).rstrip("\ufffd") == text_of(page)
     assert page.run("document.querySelectorAll('#paper b').length") == 0  # markup in a text is text
     click(page, "#undo")
     click(page, "#undo")
@@ -116,10 +103,10 @@ def test_it_writes_what_python_writes_and_can_be_written_on(page: Browser, loade
 
 def test_it_writes_on_from_the_cursor(page: Browser, loaded: Any) -> None:
     click(page, "#write")
-    assert texts(page, "#write") == ["Continue"]
+    assert page.texts("#write") == ["Continue"]
     before = text_of(page)
     caret(page, 7)
-    until(page, "document.getElementById('write').textContent === 'Continue from here'")
+    page.until("document.getElementById('write').textContent === 'Continue from here'")
     click(page, "#write")
     assert text_of(page) == by_python(loaded, PROMPT[:7], 30) != before
     click(page, "#undo")
@@ -144,7 +131,7 @@ def test_a_rival_takes_another_branch(page: Browser, loaded: Any) -> None:
     click(page, "#write")
     before = text_of(page)
     caret(page, len(PROMPT) + 2)
-    until(page, "document.getElementById('here').textContent.startsWith('Here is ')")
+    page.until("document.getElementById('here').textContent.startsWith('Here is ')")
     place = page.run("view.place")
     begun = page.run(f"view.pieces.slice(0, {place}).join('')")
     assert page.run("document.querySelector('#rivals .chosen .share').textContent") == "100%"
@@ -161,7 +148,7 @@ def test_a_rival_takes_another_branch(page: Browser, loaded: Any) -> None:
 
 def test_settings_show_their_effect_on_the_distribution(page: Browser) -> None:
     def shares() -> list[str]:
-        return texts(page, "#rivals .share")
+        return page.texts("#rivals .share")
 
     assert shares()[:2] == ["100%", "cut"]  # temperature 0
     for name, value in (("temperature", 1), ("top-p", 1), ("top-k", 3)):
@@ -176,13 +163,13 @@ def test_a_link_repeats_the_text_and_the_draws(page: Browser, file: Path) -> Non
     page.run("document.getElementById('temperature').value = 1.5; document.getElementById('seed').value = 7")
     click(page, "#write")
     written = text_of(page)
-    until(page, "location.hash.includes('seed=7')")
+    page.until("location.hash.includes('seed=7')")
     link = page.run("location.hash")
     page.call("Page.navigate", url="about:blank")
     page.open(file)
     page.run(f"location.hash = {link!r}")
     idle(page)
-    until(page, "document.getElementById('seed').value === '7'")
+    page.until("document.getElementById('seed').value === '7'")
     idle(page)
     assert text_of(page) == PROMPT
     click(page, "#write")
@@ -190,16 +177,16 @@ def test_a_link_repeats_the_text_and_the_draws(page: Browser, file: Path) -> Non
 
 
 def test_layers_and_heads_are_shown_where_one_points(page: Browser) -> None:
-    names = texts(page, "#layers .name")
+    names = page.texts("#layers .name")
     assert len(names) == 3
-    assert texts(page, "#rivals .name")[0] == names[-1]
+    assert page.texts("#rivals .name")[0] == names[-1]
     click(page, "#heads div:nth-child(2) button:nth-child(3)")
-    assert texts(page, "#heads [aria-pressed=true]") == ["2.3"]
+    assert page.texts("#heads [aria-pressed=true]") == ["2.3"]
     x, y = page.run("""(() => { const box = document.querySelectorAll('#paper span')[2].getBoundingClientRect();
         return [box.x + box.width / 2, box.y + box.height / 2]; })()""")
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
     name = page.run("view.words.name(view.reader.ids[2])")
-    until(page, f"document.getElementById('reads').textContent.startsWith({name + ' reads: '!r})")
+    page.until(f"document.getElementById('reads').textContent.startsWith({name + ' reads: '!r})")
     strengths = page.run("[...document.querySelectorAll('#paper span')].map((each) => Number(each.strength))")
     assert max(strengths) == 1
     assert not any(strengths[3:])
@@ -218,9 +205,9 @@ def test_a_conversation_is_that_of_python(page: Browser, loaded: Any) -> None:
         if ids is not None:
             expected = "".join(t.text for t in generation.stream(model, ids, tokenizer=tok, temperature=0, tokens=30))
             expected = expected.replace("\r", "").rstrip("\ufffd")
-            assert texts(page, "#messages .assistant")[0].rstrip("\ufffd") == expected
-    assert texts(page, "#messages .user") == ["be <i>or</i>?", "to"]
-    assert len(texts(page, "#messages .assistant")) == 2
+            assert page.texts("#messages .assistant")[0].rstrip("\ufffd") == expected
+    assert page.texts("#messages .user") == ["be <i>or</i>?", "to"]
+    assert len(page.texts("#messages .assistant")) == 2
     click(page, "#as-text")
     assert text_of(page) == PROMPT
 
@@ -237,8 +224,8 @@ def test_a_text_and_its_settings_outlast_a_conversation(page: Browser) -> None:
     click(page, "#as-text")
     assert text_of(page) == written != PROMPT
     assert page.run("document.getElementById('seed').value") == "9"
-    until(page, "location.hash.includes('seed=9')")
-    assert texts(page, "#heads [aria-pressed=true]") == ["2.3"]
+    page.until("location.hash.includes('seed=9')")
+    assert page.texts("#heads [aria-pressed=true]") == ["2.3"]
     click(page, "#undo")
     assert text_of(page) == PROMPT
 
@@ -258,10 +245,10 @@ def test_a_link_during_a_conversation_shows_its_text_afterwards(page: Browser) -
     page.run("document.getElementById('message').value = 'to be?'")
     page.run("document.getElementById('ask').requestSubmit()")
     idle(page)
-    answered = texts(page, "#messages .assistant")
+    answered = page.texts("#messages .assistant")
     page.run("location.hash = '#text=or&seed=5'")
-    until(page, "document.getElementById('seed').value === '5'")
-    assert texts(page, "#messages .assistant") == answered
+    page.until("document.getElementById('seed').value === '5'")
+    assert page.texts("#messages .assistant") == answered
     ends = page.run("[...view.ends]")
     before = page.run("view.reader.ids.length")
     page.run(f"view.take({ends[0]})")
@@ -274,8 +261,8 @@ def test_a_link_during_a_conversation_shows_its_text_afterwards(page: Browser) -
 def test_a_new_text_ends_the_old_one_and_its_link(page: Browser) -> None:
     page.run("document.getElementById('write').click(); document.getElementById('new').click()")
     idle(page)
-    assert (text_of(page), texts(page, "#status")) == ("", [""])
-    until(page, "location.hash.endsWith('text=')")
+    assert (text_of(page), page.texts("#status")) == ("", [""])
+    page.until("location.hash.endsWith('text=')")
     click(page, "#undo")
     assert text_of(page).startswith(PROMPT)
 

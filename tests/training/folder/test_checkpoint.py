@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigrad.errors import InputError, RunError
+from minigrad.errors import RunError
 from minigrad.training.folder import checkpoint
+from tests.refusals import refusal
 
 
 def save(run: Path, step: int, **options) -> Path:
@@ -34,12 +35,6 @@ def assert_good(run: Path, step: int) -> None:
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-def refusal(function, *arguments, **options) -> str:
-    with pytest.raises(InputError) as caught:
-        function(*arguments, **options)
-    return str(caught.value)
 
 
 def test_a_checkpoint_is_loaded_as_it_was_saved(tmp_path):

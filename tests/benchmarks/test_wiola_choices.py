@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import models
-from benchmarks import wiola_parts
-from benchmarks.wiola_parts import choices, variants
+from benchmarks import wiola_choices
+from benchmarks.wiola_choices import choices
 from minigrad.options import assignments
 from models import wiola
 from tests.killed_runs import Killed, kill, stop
 from tests.models.tiny import CONTEXT, TINY, VOCAB, tokens
 from tests.small_runs import quick_runs, write_text
 
-MODELS = variants() | choices()
+MODELS = choices()
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -42,16 +42,16 @@ def test_a_variant_that_was_stopped_continues(
     monkeypatch.setitem(wiola.SIZES, "nano", small)
     monkeypatch.setitem(models.FAMILIES, "wiola", models.FAMILIES["wiola"])
     words = [str(folder), "--tokens", "8192", "--data", str(text), "--threads", "1"]
-    monkeypatch.setattr(sys, "argv", ["wiola_parts.py", *words, "--only", "0"])
+    monkeypatch.setattr(sys, "argv", ["wiola_choices.py", *words, "--only", "0"])
     with quick_runs():
         with monkeypatch.context() as patch:
             stop(patch, 1, kill)
             with pytest.raises(Killed):
-                wiola_parts.main()
+                wiola_choices.main()
         assert (folder / "0" / "minigrad.json").exists()
         assert not (folder / "0.json").exists()
-        wiola_parts.main()
+        wiola_choices.main()
         (folder / "0.json").unlink()  # killed between the end of the run and its result
-        wiola_parts.main()
+        wiola_choices.main()
     assert (folder / "0.json").exists()
     assert "BLAS" in capsys.readouterr().out  # of the machine

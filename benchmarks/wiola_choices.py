@@ -1,18 +1,11 @@
-"""Ablation of Wiola: the model without each of its parts, trained on equally many tokens.
+"""Wiola's choices: the paper's are changed, one at a time, and trained on equally many tokens.
 
-A removed part is replaced by its usual counterpart: the spiral by rotary positions, the two streams by one SwiGLU block
-with the same number of parameters, the norm with an offset by RMSNorm. Without cross-layer attention there are no
-context, no context matrices and no blend; without merging every token is kept. The gate after the attention is part of
-the paper's cross-layer attention and is removed with it. One seed each: differences of 0.01 bits are within the spread
-of seeds.
+They are how many layers of summaries (Lambda), the similarity above which neighbours merge (tau), and what summarises a
+layer. The alternatives to the mean over the tokens so far are the token's own row, a mean whose weights a query learns
+(d parameters a layer), and a maximum, which is soft so that it can be a mean as well. One seed each: differences of
+0.01 bits are within the spread of seeds. What Wiola loses without a part: evaluation/studies/wiola_without.toml.
 
-With --choices, no part is removed; instead, the paper's choices are changed, one at a time: how many layers of
-summaries (Lambda), the similarity above which neighbours merge (tau), and what summarises a layer. The alternatives to
-the mean over the tokens so far are the token's own row, a mean whose weights a query learns (d parameters a layer), and
-a maximum, which is soft so that it can be a mean as well.
-
-    python benchmarks/wiola_parts.py runs/parts [--tokens 1500000]
-    python benchmarks/wiola_parts.py runs/choices --choices --tokens 1228800
+    python benchmarks/wiola_choices.py runs/choices --tokens 1228800
 
 Stop the script at any moment, and give the same command again: finished variants are kept, and one that was stopped
 continues.
@@ -23,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,58 +28,6 @@ from minigrad.system import hardware  # isort: skip  (before NumPy)
 import numpy as np
 
 from minigrad.system.files import write_text
-
-
-def variants() -> dict[str, Any]:
-    """Return the models without one part, by name."""
-    from minigrad import nn
-    from minigrad.autograd.tensor import Tensor
-    from models.wiola import Wiola, WiolaConfig
-    from models.wiola.attention import Pass
-
-    class PlainAttention(nn.Module):
-        """Grouped-query attention with Wiola's positions, behind Wiola's interface."""
-
-        def __init__(self, config: WiolaConfig) -> None:
-            self.inner = nn.GroupedQueryAttention(
-                config.width, config.num_heads, config.num_kv_heads, config.head_dim, std=config.init_std
-            )
-
-        def forward(self, x: Tensor, summaries: list[Tensor], run: Pass) -> Tensor:
-            result: Tensor = self.inner(x, run.layout, run.angles)
-            return result
-
-    class WithoutContext(Wiola):
-        def __init__(self, config: WiolaConfig) -> None:
-            super().__init__(replace(config, atm="off"))
-            for layer in self.model.layers:
-                layer.attn = PlainAttention(config)
-
-    class WithoutStreams(Wiola):
-        def __init__(self, config: WiolaConfig) -> None:
-            super().__init__(config)
-            numbers = 3 * config.dsff_narrow + 2 * config.dsff_wide + 2 * config.width
-            for layer in self.model.layers:
-                layer.ffn = nn.SwiGLUFeedForward(
-                    config.width, numbers // 3, std=config.init_std, out_std=config.init_std
-                )
-
-    class WithoutOffset(Wiola):
-        def __init__(self, config: WiolaConfig) -> None:
-            super().__init__(config)
-            for layer in self.model.layers:
-                layer.input_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
-                layer.post_attn_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
-            self.model.final_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
-
-    return {
-        "everything": (Wiola, ""),
-        "no merging": (Wiola, "atm=off"),
-        "no spiral (rotary)": (Wiola, "srpe_radial_amplitude=0,srpe_spiral_divisor=1e6"),
-        "no cross-layer attention, no gate (nor merging)": (WithoutContext, ""),
-        "one feed-forward stream": (WithoutStreams, ""),
-        "no offset in the norms": (WithoutOffset, ""),
-    }
 
 
 def choices() -> dict[str, Any]:
@@ -172,7 +112,6 @@ def main() -> None:
     parser.add_argument("--data", default="python-docs")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, help="default: all")
-    parser.add_argument("--choices", action="store_true", help="change the paper's choices and remove no part")
     parser.add_argument("--only", type=int, help="train the variant of this number, from 0 on, and print no table")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -180,7 +119,7 @@ def main() -> None:
     print(describe_machine())
 
     results = []
-    for number, (name, (make, changes)) in enumerate((choices() if options.choices else variants()).items()):
+    for number, (name, (make, changes)) in enumerate(choices().items()):
         if options.only not in (None, number):
             continue
         kept = options.folder / f"{number}.json"
