@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minigrad.data import corpus, python_docs
+from minigrad.data import corpus, python_docs, text_files
 from minigrad.data.split import Parts
 from minigrad.errors import InputError
 
@@ -34,7 +34,8 @@ def test_a_missing_name_offers_the_nearest(tmp_path, monkeypatch):
 WORDS = "whether tis nobler in the mind to suffer the slings and arrows of outrageous fortune"
 
 
-def test_validation_text_of_its_own_leaves_all_other_text_to_train_on(tmp_path):
+def test_validation_text_of_its_own_leaves_all_other_text_to_train_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "LARGEST_DOCUMENT", 65_536)
     for name, text in {"a.txt": f"Hamlet\n\nOr {WORDS}?\n\nExit", "b.txt": "to be", "c.txt": "or not"}.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     other = tmp_path / "held"
@@ -42,6 +43,7 @@ def test_validation_text_of_its_own_leaves_all_other_text_to_train_on(tmp_path):
     (other / "c.txt").write_text("or not", encoding="utf-8")
     (other / "long.txt").write_text(f"{WORDS} ...\n\n" * 2_000, encoding="utf-8")
     loaded = corpus.load(str(tmp_path / "a.txt"), held_out=str(other))
+    assert len(corpus.load(str(other / "long.txt")).documents) > 1
     validation = ("or not", f"{WORDS} ...\n\n" * 2_000)  # and nothing is cut
     assert loaded.split() == Parts(("Hamlet\n\nExit",), validation, (), left_out=1)
     assert loaded.documents == (f"Hamlet\n\nOr {WORDS}?\n\nExit",)
@@ -54,22 +56,26 @@ def test_validation_text_of_its_own_leaves_all_other_text_to_train_on(tmp_path):
 
 @pytest.fixture
 def library(monkeypatch):
-    """A library of 99 short documents in the place of the default text."""
-    documents = [f"document {number}" for number in range(99)]
+    """A library of 999 short documents in the place of the default text."""
+    documents = [f"document {number}" for number in range(999)]
     monkeypatch.setattr(python_docs, "library_documentation", lambda: documents)
     monkeypatch.setattr(python_docs, "PACKAGES", ())
     monkeypatch.setattr(python_docs, "comments", lambda before, held_out: [])
     return tuple(documents)
 
 
-def test_a_text_that_is_evaluated_is_whole_but_a_named_one_is_one_part_of_it(library, tmp_path):
+def test_a_text_that_is_evaluated_is_whole_but_a_named_one_is_one_part_of_it(library, tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "LARGEST_DOCUMENT", 65_536)
     parts = corpus.load("python-docs").split()
+    assert parts.validation
+    assert parts.test
     assert sorted([*parts.train, *parts.validation, *parts.test]) == sorted(library)
     for name, part in (("validation", parts.validation), ("test", parts.test)):
         named = corpus.load_for_evaluation("python-docs", name)
         assert named.documents == part
         assert named.description.startswith(f"{name} part of: documentation and docstrings of Python")
     (tmp_path / "a.txt").write_text("line\n" * 50_000, encoding="utf-8")
+    assert len(corpus.load(str(tmp_path / "a.txt")).documents) > 1
     assert corpus.load_for_evaluation(str(tmp_path / "a.txt")).documents == ("line\n" * 50_000,)
     with pytest.raises(InputError, match=r"a\.txt is evaluated as a whole, so it has no test part"):
         corpus.load_for_evaluation(str(tmp_path / "a.txt"), "test")
@@ -79,6 +85,7 @@ def test_a_text_that_is_evaluated_is_whole_but_a_named_one_is_one_part_of_it(lib
 
 def test_a_named_text_as_validation_text_keeps_its_test_part_out_of_training_too(library, tmp_path):
     parts = corpus.load("python-docs").split()
+    assert parts.test
     lines = "".join(json.dumps({"text": text}) + "\n" for text in ["mine", *parts.test, *parts.validation])
     (tmp_path / "a.jsonl").write_text(lines, encoding="utf-8")
     found = corpus.load(str(tmp_path / "a.jsonl"), held_out="python-docs").split()

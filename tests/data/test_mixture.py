@@ -69,6 +69,14 @@ def test_what_one_text_holds_out_is_not_trained_on_in_another(paths, tmp_path):
         Mixture((Corpus("a", "", ("to be",), ("or",)), Corpus("b", "", ("not",), ("to be",))), (0.5, 0.5)).split()
 
 
+def test_neither_validation_nor_test_text_of_one_text_is_trained_on_in_another():
+    one = Corpus("a", "", ("to be", "or not"), ("that is",), ("the question",))
+    other = Corpus("b", "", ("whether", "that is", "the question", "nobler"), ("nobler",), unrepeated=True)
+    both = Mixture((one, other), (0.5, 0.5)).split()
+    assert [*both.train] == ["to be", "or not", "whether"]
+    assert both.left_out == 3  # two that the first text holds out, one that the second does
+
+
 def test_text_that_is_shorter_than_what_is_held_out_is_refused(paths, tmp_path):
     (tmp_path / "long.txt").write_text("that is the question\n" * 99, encoding="utf-8")
     mixture.check_enough(mixture.load(f"{paths[0]}:3,{paths[1]}:1"))

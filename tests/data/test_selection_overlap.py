@@ -61,3 +61,14 @@ def test_a_run_that_crosses_into_the_next_paragraphs_takes_the_one_in_which_it_b
     unseen, left_out = without_repeats([f"new {first}\n\n{second}\n\n{third}\n\nend"], held)
     assert list(unseen) == [f"{second}\n\n{third}\n\nend"]
     assert left_out == 1
+
+
+def test_a_run_may_begin_with_the_last_word_of_a_paragraph():
+    unseen, left_out = without_repeats([f"{HELD[0]}\n\n{' '.join(HELD[1:13])}"], [" ".join(HELD)])
+    assert (list(unseen), left_out) == ([" ".join(HELD[1:13])], 1)
+
+
+def test_the_bytes_that_are_left_are_counted_and_not_the_characters():
+    unseen, _ = without_repeats([f"ünü\n\n{' '.join(HELD[:13])} π\n\nπ"], [" ".join(HELD)])
+    assert list(unseen) == ["ünü\n\nπ"]
+    assert unseen.num_bytes == len("ünü\n\nπ".encode())

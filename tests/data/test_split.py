@@ -102,6 +102,12 @@ def test_of_many_documents_whole_ones_are_held_out_in_the_order_of_their_hashes(
     assert len(set(more.validation) & set(parts.validation)) > 55
 
 
+def test_beside_a_large_document_only_their_share_of_the_small_ones_is_held_out():
+    small = [written(number, 400) for number in range(1, 101)]
+    parts = split([written(0, 500_000), *small])
+    assert 10 <= len({*small} & {*parts.held_out}) <= 15  # twice a sixteenth of 100
+
+
 def test_a_single_document_gives_its_last_two_sixteenths_after_line_breaks():
     text = WORDS * 32
     for documents in ([text], [text] * 3):

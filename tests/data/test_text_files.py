@@ -249,3 +249,19 @@ def test_white_space_without_end_is_no_text_and_takes_no_memory(tmp_path, monkey
         corpus.load(str(tmp_path / name))
     (tmp_path / name).write_bytes(b" " * 900 + b"to be" if name == "a.txt" else gzip.compress(b" " * 900 + b"to be"))
     assert corpus.load(str(tmp_path / name)).documents == (" " * 900 + "to be",)
+
+
+def test_a_folder_below_a_hidden_one_is_read(tmp_path):
+    (tmp_path / ".texts" / "mine").mkdir(parents=True)
+    (tmp_path / ".texts" / "mine" / "a.txt").write_text("to be", encoding="utf-8")
+    assert corpus.load(str(tmp_path / ".texts" / "mine")).documents == ("to be",)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_long_text_from_a_pipe_is_kept_because_it_can_be_read_only_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "_KEPT", 2)
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(b"to be or not"))
+    writer.start()
+    assert corpus.load(str(tmp_path / "pipe")).documents == ("to be or not",)
+    writer.join()

@@ -61,7 +61,7 @@ def test_a_document_begins_as_its_tokenizer_says(tmp_path, before, first, each):
     assert tokens.tokens[: len(before)].tolist() == token_files.beginning(tok)
     assert tokens.num_bytes == 6
     plain = token_files.prepare(documents, Bytes(258), folder=tmp_path)  # of the same fingerprint
-    assert (plain.path == tokens.path) == (plain.tokens.tolist() == tokens.tokens.tolist())
+    assert plain.tokens.tolist() == stream_of(documents)
 
 
 DAMAGE = {
@@ -183,6 +183,19 @@ def test_a_long_text_for_which_the_disk_has_no_room_is_refused_and_nothing_half_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_part_of_a_file_that_is_written_needs_no_room_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(token_files, "CHUNK", 10)
+    monkeypatch.setattr(token_files, "_IN_MEMORY", 0)
+    documents = ["0123456789" * 1_000] * 4
+    size = token_files._HEADER + 2 * len(stream_of(documents))
+
+    def disk_usage(folder):
+        return SimpleNamespace(free=size + 100 - sum(path.stat().st_size for path in folder.iterdir()))
+
+    monkeypatch.setattr(token_files.shutil, "disk_usage", disk_usage)
+    assert token_files.prepare(documents, Bytes(), folder=tmp_path).path.stat().st_size == size
+
+
 def test_documents_are_read_one_by_one(tmp_path, monkeypatch):
     """So that neither the text nor its tokens need to fit into memory."""
     monkeypatch.setattr(token_files, "CHUNK", 4)
@@ -211,9 +224,9 @@ def test_token_files_go_to_the_cache_folder(tmp_path, monkeypatch):
 def test_of_many_token_files_in_the_cache_those_used_last_are_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
     monkeypatch.setattr(token_files, "_KEPT", 2)
-    first, *_ = [token_files.prepare([text], Bytes()) for text in ("one", "two")]
-    for path in (tmp_path / "tokens").iterdir():
-        os.utime(path, (0, 0))
+    first, second = [token_files.prepare([text], Bytes()) for text in ("one", "two")]
+    os.utime(first.path, (0, 0))
+    os.utime(second.path, (9, 9))
     token_files.prepare(["one"], Bytes())  # used again
     third = token_files.prepare(["three"], Bytes())
     assert set((tmp_path / "tokens").iterdir()) == {first.path, third.path}

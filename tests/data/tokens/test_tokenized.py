@@ -67,3 +67,9 @@ def test_a_corpus_is_encoded_in_its_three_parts(tmp_path, monkeypatch):
         assert part.num_bytes == sum(len(document.encode()) for document in documents)
         assert int(text.byte_lengths[part.tokens].sum()) == part.num_bytes  # an end of text has no bytes
         assert TOK.decode_bytes(part.tokens[part.tokens != TOK.end_of_text_id]) == "".join(documents).encode()
+
+
+def test_a_model_may_know_more_tokens_than_the_tokenizer(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
+    corpus = Corpus("words", "words", (TEXTS[0],), (TEXTS[1],))
+    assert TokenizedCorpus.of(corpus, TOK, TOK.vocab_size + 9).byte_lengths.shape == (TOK.vocab_size + 9,)
