@@ -144,3 +144,9 @@ def test_conversations_behind_a_broken_one_are_read_when_that_is_asked_for(
     assert [each["content"] for each in first.messages] == ["a", "b"]
     assert list(last.messages) == HELLO
     assert [each.split("line ")[1][0] for each in left_out] == [str(place) for place in places]
+
+
+def test_an_answer_directly_after_the_system_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, "a.jsonl", as_line(("system", "a"), ("assistant", "b")))
+    with pytest.raises(InputError, match="message 2 is an answer, and no question stands before it"):
+        conversations_in_file(path)

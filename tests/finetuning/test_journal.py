@@ -38,6 +38,11 @@ def test_a_number_takes_an_answer_and_anything_else_is_one(tmp_path: Path) -> No
     assert told[-1] == f"3 answers were added to {path}"
 
 
+def test_each_question_has_draws_of_its_own(tmp_path: Path) -> None:
+    shown, _ = taught(tmp_path / "journal.jsonl", "a?", "1", "b?", "", "c?", "1", offered=())
+    assert shown == "  1  a? 0\n  1  b? 1\n  1  c? 2\n"
+
+
 def test_what_is_longer_than_the_context_is_asked_for_again(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     shown, told = taught(path, 20 * "a", "b?", 18 * "c", "short")

@@ -65,6 +65,14 @@ def test_the_loss_has_the_share_of_the_text_whatever_the_lengths(lesson: Make, s
     np.testing.assert_array_equal(np.concatenate(halves), batch.weights)
 
 
+def test_each_step_reads_other_text(lesson: Make) -> None:
+    kept = beside_text(course(lesson, 9), 0.5)
+    kept.text = text = Documents(np.array([0, *range(5, 200), 0]), CONTEXT)
+    for seed, step in ((0, 0), (0, 3), (1, 3)):
+        batch, alone = (source.batch(seed=seed, step=step, batch_size=size) for source, size in ((kept, 4), (text, 2)))
+        assert sorted(batch.tokens[is_text(batch)]) == sorted(alone.tokens)
+
+
 def test_what_the_model_said_of_the_text_is_kept_and_the_answers_are_learned(lesson: Make) -> None:
     """A model that learns nothing but a step of replay is not moved: at its beginning it agrees with itself."""
     kept = beside_text(course(lesson, 9), 0.5)

@@ -14,6 +14,7 @@ import models
 from minigrad import InputError, no_grad
 from minigrad.constants import IGNORE
 from minigrad.evaluate import answers
+from minigrad.finetuning import rewards
 from minigrad.finetuning.encoding import questions_of
 from minigrad.finetuning.rewards import GROUP, RewardLearning
 from minigrad.finetuning.rollouts import Rollouts
@@ -79,6 +80,24 @@ def test_a_step_asks_as_much_as_it_has_room_for() -> None:
     assert some.describe(8) == f": {some._questions(8)} questions with {GROUP} answers each"
     assert some.attended_length() == room
     assert f"up to {some.most_answer} tokens" in some.summary()
+
+
+def test_each_step_asks_other_questions_and_draws_other_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    some, asked, drawn = practice("reinforce"), list[tuple[int, ...]](), list[tuple[int, int]]()
+    some.model = build()
+
+    def answer(model: object, prompts: list[list[int]], *, group: int, seed: int, step: int, **_: object) -> Rollouts:
+        asked.extend(map(tuple, prompts))
+        drawn.append((seed, step))
+        count = len(prompts) * group
+        return Rollouts([prompt for prompt in prompts for _ in range(group)], [[END]] * count, np.zeros(count), group)
+
+    monkeypatch.setattr(rewards, "roll_out", answer)
+    steps = [(0, 0), (0, 1), (0, 2), (1, 0)]
+    for seed, step in steps:
+        some.batch(seed=seed, step=step, batch_size=8)
+    assert drawn == steps
+    assert len(set(asked)) > 0.9 * len(asked)
 
 
 def test_a_context_without_room_is_refused() -> None:

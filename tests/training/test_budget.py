@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.errors import InputError
-from minigrad.optim.schedules import decay_start, warmup_stable_decay
+from minigrad.optim.schedules import decay_start
 from minigrad.training.budget import Budget, Pace, read_decay, write_decay
+
+WARMED_UP: Any = SimpleNamespace(schedule="wsd", lr=1.0, warmup=1)
 
 
 def run(budget: Budget, seconds_of: Callable[[float], float], reserve: float = 0.0) -> tuple[list[int], float]:
@@ -74,14 +78,25 @@ def test_no_step_that_was_taken_is_part_of_the_decay_that_is_chosen(paces, secon
 def test_the_learning_rate_falls_to_the_end_however_often_the_decay_is_corrected(speeds):
     budget = Budget(None, 30.0)
     run(budget, lambda now: speeds[int(now) % len(speeds)])
-    (start, steps), *revised = budget.decay
-    rates = [
-        warmup_stable_decay(step, peak=1.0, warmup=1, decay_start=start, steps=steps, revised=revised)
-        for step in range(budget.steps or 0)
-    ]
+    start = budget.decay[0][0]
+    rates = [budget.learning_rate(step, WARMED_UP) for step in range(budget.steps or 0)]
     assert set(rates[1:start]) <= {1.0}
     assert all(after < before for before, after in itertools.pairwise(rates[start - 1 :]))
     assert 0 < rates[-1] < 0.5
+
+
+def test_the_learning_rate_follows_the_decay_that_was_corrected():
+    budget = Budget(40, None, [(20, 60), (30, 40)])
+    rates = [budget.learning_rate(step, WARMED_UP) for step in range(19, 40)]
+    assert rates[0] == 1
+    assert all(after < before for before, after in itertools.pairwise(rates))
+    assert rates[-1] < 0.1
+
+
+def test_a_small_change_of_the_speed_changes_no_number():
+    chosen, seconds = run(Budget(None, 100.0), lambda now: 0.1 if now < 85 else 0.1005)
+    assert chosen == [800]
+    assert 99 < seconds < 101
 
 
 def test_a_continued_run_keeps_what_was_chosen_and_corrects_only_what_is_to_come():

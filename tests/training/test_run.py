@@ -230,6 +230,18 @@ def test_the_steps_leave_time_for_the_rivals_after_the_last_one(make, monkeypatc
     assert run.seconds_for_steps() == pytest.approx(without - 20)
 
 
+def test_the_steps_leave_time_for_the_last_sample_and_checkpoint(make, monkeypatch):
+    run, seconds = make(), {"evaluated batch": 0.0, "sample": 0.0, "save": 0.0}
+    monkeypatch.setattr(run, "clock", lambda: 0.0)
+    monkeypatch.setattr(run.pace, "seconds_of", lambda kind, otherwise: seconds[kind])
+    monkeypatch.setattr(Plan, "seconds_to_write", 0.0)
+    without = run.seconds_for_steps()
+    seconds |= {"sample": 5.0, "save": 7.0}
+    assert run.seconds_for_steps() == pytest.approx(without - 12)
+    monkeypatch.setattr(Plan, "seconds_to_write", 20.0)
+    assert run.seconds_for_steps() == pytest.approx(without - 32)
+
+
 def test_weights_are_checked_once_in_each_step(make, monkeypatch):
     run, checks = make(), []
     loss = run.model.loss

@@ -7,6 +7,7 @@ import pytest
 from minigrad.evaluate.losses import evaluate
 from minigrad.training import validation
 from minigrad.training.validation import score_of_test
+from train import take_step
 
 
 def test_only_a_run_that_asks_for_it_reads_the_test_text(make):
@@ -28,3 +29,18 @@ def test_a_run_that_learns_from_text_keeps_its_best_model(make, objective, learn
     run = make(objective=objective)
     validation.evaluate(run, everything=False)
     assert run.is_best == learns_text
+
+
+def test_the_test_text_is_judged_by_the_average_of_the_weights(make):
+    run = make(test=True, ema=0.7)
+    for _ in range(2):
+        take_step(run)
+
+    def loss() -> float:
+        text = run.spans_of(run.text.test), run.text.byte_lengths
+        return evaluate(run.model, *text, context=run.settings.context).loss
+
+    with run.evaluating():
+        averaged = loss()
+    assert averaged != loss()
+    assert score_of_test(run).loss == averaged

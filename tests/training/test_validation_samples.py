@@ -13,3 +13,7 @@ def test_a_sample_begins_with_the_prompt_and_depends_on_seed_and_step(make):
     assert len(set(written)) == 3
     prompt = run.text.tokenizer.decode(validation.prompt_of(run.text)[1:])
     assert all(each.startswith(prompt) for each in written)
+
+
+def test_the_seed_of_a_run_draws_its_samples(make):
+    assert validation.write_sample(make(seed=1)) != validation.write_sample(make(seed=2))

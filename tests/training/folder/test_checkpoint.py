@@ -235,3 +235,22 @@ def test_a_link_among_the_checkpoints_is_removed_and_what_it_leads_to_stays(tmp_
         save(tmp_path, step)
     assert names(tmp_path / "checkpoints") == ["7", "8"]
     assert names(elsewhere) == ["file"]
+
+
+def test_a_save_that_fails_keeps_the_checkpoint_that_a_killed_save_had_renamed(tmp_path, monkeypatch):
+    save(tmp_path, 20).rename(tmp_path / "checkpoints" / ".20.replaced")
+
+    def full(path, arrays):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "write_tensors", full)
+    with pytest.raises(RunError, match="the checkpoint of step 20 is intact"):
+        save(tmp_path, 30)
+    assert_good(tmp_path, 20)
+
+
+def test_of_several_older_checkpoints_the_newest_is_named(tmp_path):
+    for step in (1, 2, 3):
+        save(tmp_path, step, keep=3)
+    (tmp_path / "checkpoints" / "3" / "state.json").unlink()
+    assert refusal(checkpoint.load, tmp_path).endswith("to continue from step 2.")

@@ -10,7 +10,7 @@ import pytest
 from minigrad.errors import InputError
 from minigrad.formats.json_files import write_json
 from minigrad.system.locks import FolderLock
-from minigrad.training.folder.places import check_places, lock_unused, newest, refuse_existing, unused_folders
+from minigrad.training.folder.places import check_places, lock_new, lock_unused, newest, refuse_existing, unused_folders
 from minigrad.training.folder.record import Record
 from minigrad.training.settings import TrainConfig
 
@@ -153,3 +153,19 @@ def test_a_place_where_no_folder_can_be_is_bad_input(here: Path, out: str, messa
     with pytest.raises(InputError) as caught:
         refuse_existing(Path(out))
     assert str(caught.value).startswith(message)
+
+
+class Late(FolderLock):
+    """A lock that is given only after another process has begun a run in the folder, and ended."""
+
+    def take(self, folder: Path) -> None:
+        if folder.name == "a":
+            write_json(folder / "minigrad.json", {})
+        super().take(folder)
+
+
+def test_a_run_that_another_process_began_since_the_first_look_is_not_overwritten(here: Path) -> None:
+    with Late() as lock:
+        assert lock_unused("a", lock) == Path("runs/a-2") == lock.folder
+    with Late() as lock, pytest.raises(InputError, match="is left as it is"):
+        lock_new(here / "a", lock)

@@ -98,3 +98,16 @@ def test_folders_that_were_begun_from_each_other_by_name_are_each_read_once(tmp_
     monkeypatch.setattr(Record, "read", read)
     check_beginnings(TrainConfig(init=str(tmp_path), data="a text", test=True), ["held out"])
     assert read.call_count == 1
+
+
+@pytest.mark.parametrize("name", ["init", "teacher"])
+def test_a_model_that_descends_from_one_trained_on_the_test_text_is_not_tested(tmp_path, name):
+    """The run of the model itself read another text; the model it began from, or learned from, read this one."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, data, beginning in ((first, "a text", None), (second, "another", str(first))):
+        folder.mkdir()
+        Record(settings={name: beginning}, data=data, test_text="").write(folder)
+    for named in ({"init": str(second)}, {"teacher": str(second)}):
+        with pytest.raises(InputError, match=r"first was trained on text that is now for the test"):
+            check_beginnings(TrainConfig(**named, data="a text", test=True), ["held out"])
+        check_beginnings(TrainConfig(**named, data="a third", test=True), ["held out"])

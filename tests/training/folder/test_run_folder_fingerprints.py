@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minigrad.data.tokens.token_files import TokenFile
+from minigrad.data.tokens.token_files import TokenFile, TokenMixture
 from minigrad.training.folder.record import Record
 from minigrad.training.folder.run_folder import difference, fingerprint
 
@@ -36,3 +36,11 @@ def test_other_tokens_may_be_of_another_text_another_tokenizer_or_another_versio
 def test_a_run_from_before_a_part_was_recorded_continues() -> None:
     record = Record(data="words.txt", **FOUND | {"validation_text": "", "test_text": ""})
     assert difference(record, FOUND) == ""
+
+
+def test_the_fingerprint_of_a_mixture_changes_with_each_of_its_texts() -> None:
+    def found(*rows: list[int]) -> str:
+        files = tuple(TokenFile(np.array(row, np.uint16), 9, None) for row in rows)
+        return fingerprint(TokenMixture(files, (0.5, 0.5)))
+
+    assert len({found([1, 2], [3]), found([1, 9], [3]), found([1, 2], [9])}) == 3
