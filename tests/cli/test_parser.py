@@ -256,3 +256,12 @@ def test_only_the_standard_library_is_needed():
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
     assert not {"numpy", "numba", "matplotlib", "safetensors", "tqdm"} & set(json.loads(done.stdout))
+
+
+def test_a_flag_that_is_given_several_times_has_a_tuple_of_values():
+    @dataclass(frozen=True)
+    class Stops:
+        stop: tuple[str, ...] = option((), "stop before this string")
+
+    parser = Parser(Stops, prog="generate.py", description="Write.")
+    assert parser.read(["--stop", "a", "--stop", "b"]) == (Stops(("a", "b")), {"stop"})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from minigrad.formats import json_files
 from minigrad.formats.json_files import add_line, check_lines, read_json, write_json
 from tests.full_disks import files_up_to, needs_limits
 from tests.refusals import refusal
@@ -110,6 +111,14 @@ def test_a_line_is_added_below_the_last_one(tmp_path):
     (tmp_path / "file").write_bytes(b"{}")
     add_line(tmp_path / "file", "[]")
     assert (tmp_path / "file").read_bytes() == b"{}\n[]\n"
+
+
+def test_a_line_is_on_the_disk_before_anything_else_happens(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(json_files, "flush", lambda descriptor: flushed.append(os.fstat(descriptor).st_size))
+    for _ in range(2):
+        add_line(tmp_path / "file", "{}")
+    assert flushed == [3, 6]
 
 
 @needs_limits

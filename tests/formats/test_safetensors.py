@@ -61,6 +61,15 @@ def test_the_header_has_the_metadata_that_transformers_needs(tmp_path):
     assert header_of(tmp_path / "file")["__metadata__"] == {"format": "pt"}
 
 
+def test_arrays_are_aligned_and_little_endian(tmp_path):
+    arrays = {"a": np.ones(3, np.int8), "b": np.array([1.5, 2.5], ">f8"), "c": np.ones(1, np.float16)}
+    save_tensors(tmp_path / "file", arrays)
+    header, start = header_of(tmp_path / "file"), 8 + int.from_bytes((tmp_path / "file").read_bytes()[:8], "little")
+    assert start % 8 == 0
+    assert all(header[name]["data_offsets"][0] % array.itemsize == 0 for name, array in arrays.items())
+    assert read_tensors(tmp_path / "file")["b"].tolist() == [1.5, 2.5]
+
+
 def write_raw(path: Path, header: object, data: bytes) -> Path:
     text = json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)

@@ -75,10 +75,11 @@ def test_an_index_names_files_of_its_own_folder(tmp_path, weight_map):
     assert "model.safetensors.index.json" in refusal(read_weights, tmp_path)
 
 
-def test_weights_are_floating_point_or_exactly_of_the_type_of_a_run():
-    weights = {"a": np.zeros(1, np.float64), "b": np.zeros(1, np.uint32)}
+@pytest.mark.parametrize("dtype", ["uint32", "int8"])
+def test_weights_are_floating_point_or_exactly_of_the_type_of_a_run(dtype):
+    weights = {"a": np.zeros(1, np.float64), "b": np.zeros(1, dtype)}
     shapes = {"a": (1,), "b": (1,)}
-    assert refusal(check_arrays, weights, shapes).endswith("of another type: b is uint32, should be floating-point")
+    assert refusal(check_arrays, weights, shapes).endswith(f"of another type: b is {dtype}, should be floating-point")
     assert "a is float64, should be float32" in refusal(check_arrays, weights, shapes, "float32")
 
 

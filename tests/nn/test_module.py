@@ -94,6 +94,12 @@ def test_weights_are_a_function_of_the_seed() -> None:
         Tied().initialise(dtype=known)
 
 
+def test_equal_layers_begin_with_different_weights() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model.initialise(0)
+    assert (model[0].weight.data != model[1].weight.data).all()
+
+
 def test_a_seed_is_a_whole_number() -> None:
     one, same = Tied(), Tied()
     one.initialise(3)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, Tensor
-from minigrad.nn import Linear, Module, shapes_only
-from minigrad.optim.flat import segments
+from minigrad.nn import Linear, Module, Sequential, shapes_only
+from minigrad.optim.flat import check_apart, segments
 
 
 class Three(Module):
@@ -98,3 +98,18 @@ def test_runs_join_neighbours_that_have_a_gradient() -> None:
     for member in segment.members:
         assert member.grad is not None
     assert segment.spans() == [slice(0, 15)]
+
+
+def test_a_member_without_a_gradient_divides_a_span() -> None:
+    model = Three()
+    model.initialise(0)
+    (segment,) = segments(model.parameters())
+    for member in (segment.members[0], segment.members[2]):
+        assert member.grad is not None  # read, so it counts
+    assert segment.spans() == [slice(0, 4), slice(10, 13)]
+
+
+def test_a_parameter_without_elements_shares_memory_with_none() -> None:
+    model = Sequential(Linear(3, 2), Linear(0, 3))
+    model.initialise(0)
+    check_apart(model.parameters())

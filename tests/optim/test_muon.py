@@ -59,7 +59,8 @@ def test_a_gradient_of_zeros_gives_no_update() -> None:
     assert not orthogonalise(np.zeros((3, 4), np.float32)).any()
 
 
-def test_steps_are_those_of_the_definition() -> None:
+@pytest.mark.parametrize("before", [0, 298, 1_000])  # the momentum rises for 300 steps
+def test_steps_are_those_of_the_definition(before: int) -> None:
     layers = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 4, bias=False))
     layers.initialise(0, "float64")
     matrix = layers[0].weight
@@ -67,11 +68,12 @@ def test_steps_are_those_of_the_definition() -> None:
     rest = [each.data.copy() for each in layers.parameters()]
     others = [Tensor(each, requires_grad=True) for each in rest]
     plain, w, m = AdamW(others, 0.01, weight_decay=0.3), rest[0].copy(), np.zeros((3, 4))
-    for t in range(1, 5):
+    optimizer.steps = plain.steps = before
+    for t in range(before + 1, before + 5):
         for i, (parameter, other) in enumerate(zip(layers.parameters(), others, strict=True)):
             parameter.grad = other.grad = np.random.default_rng([t, i]).normal(size=parameter.shape)
         g = layers[0].weight.grad
-        mu = 0.85 + 0.1 * t / 300
+        mu = min(0.85 + 0.1 * t / 300, 0.95)
         m = mu * m + (1 - mu) * g
         w = w - 0.01 * (0.2 * 2 * orthogonalise(mu * m + (1 - mu) * g) + 0.3 * w)
         optimizer.step()

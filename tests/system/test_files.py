@@ -81,6 +81,25 @@ def test_what_another_process_is_writing_stays(tmp_path):
     assert names(tmp_path) == [theirs, "file"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot tell, but lets nobody remove open files")
+def test_what_a_process_of_another_user_is_writing_stays(tmp_path, monkeypatch):
+    def refuse(process: int, signal: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    theirs = tmp_path / f".file.{mark_of_machine()}-1-1.tmp"
+    theirs.touch()
+    monkeypatch.setattr(os, "kill", refuse)
+    write_text(tmp_path / "file", "whole")
+    assert theirs.exists()
+
+
+def test_what_a_killed_writer_left_of_a_file_with_brackets_is_removed(tmp_path, monkeypatch):
+    (tmp_path / f".a[1].json.{mark_of_machine()}-1-1.tmp").touch()
+    monkeypatch.setattr(files, "_is_running", lambda number: False)
+    write_text(tmp_path / "a[1].json", "whole")
+    assert names(tmp_path) == ["a[1].json"]
+
+
 def test_an_error_of_the_writer_leaves_the_file_as_it_was(tmp_path):
     write_text(tmp_path / "file", "old")
 

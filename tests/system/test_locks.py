@@ -60,6 +60,13 @@ def test_the_lock_of_another_process_ends_with_it(tmp_path, end):
         lock.take(tmp_path)
 
 
+def test_the_number_in_a_lock_is_that_of_its_owner_alone(tmp_path):
+    (tmp_path / LOCK_FILE).write_text("12345678901234\n", encoding="ascii")  # longer than any
+    with FolderLock() as lock:
+        lock.take(tmp_path)
+        assert (tmp_path / LOCK_FILE).read_text(encoding="ascii") == f"{os.getpid()}\n"
+
+
 def test_a_folder_that_cannot_be_written_is_an_error_of_the_system(tmp_path):
     with pytest.raises(OSError, match="No such file"):
         FolderLock().take(tmp_path / "nowhere")

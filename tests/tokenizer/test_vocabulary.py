@@ -8,6 +8,7 @@ from tokenizer import TokenizerError
 from tokenizer import vocabulary as vocabularies
 
 vocabulary = tokenizer.train(["to be or not to be"] * 3, vocab_size=330).vocabulary
+LAST_ID = max(vocabulary.token_bytes)
 
 
 def test_every_id_has_the_bytes_of_its_token():
@@ -30,6 +31,7 @@ def test_every_id_has_the_bytes_of_its_token():
         ({"merges": ((b"t", b"o"), (b"t", b"o"))}, "the merge of t and o is listed twice"),
         ({"size": 2**24 + 1}, "16,777,217 ids, and at most 16,777,216"),
         ({"size": 100}, r"id \d+ is out of range: expected 0 to 99\.$"),
+        ({"size": LAST_ID}, rf"id {LAST_ID} is out of range: expected 0 to {LAST_ID - 1}\.$"),
         ({"specials": {"\udc00": 0}}, "lone surrogate"),
         ({"before": ("<s>",)}, "'<s>' is placed around every document, but it is not a special token"),
     ],

@@ -133,6 +133,14 @@ def test_every_pattern_is_one_of_ours():
             {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<x>"}}, {"Sequence": {"id": "A"}}]},
             r"post_processor puts \['<x>'\] before and \[\] after",
         ),
+        (
+            "post_processor",
+            {
+                "type": "TemplateProcessing",
+                "single": [*({"SpecialToken": {"id": name}} for name in tok.specials), {"Sequence": {"id": "A"}}],
+            },
+            r"post_processor puts \['<\|endoftext\|>', .*\] before and \[\] after",
+        ),
     ],
 )
 def test_what_llama_cpp_cannot_do_is_refused(folder, field, value, message):

@@ -77,6 +77,15 @@ def test_a_special_token_may_arrive_one_character_at_a_time(text):
     assert ids == encoders["gpt2"].encode(text, allow_special=True)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_a_special_token_whose_last_character_follows_a_letter_is_found_in_any_parts(size):
+    tok = tokenizer.train(["it's it's"], vocab_size=260, special_tokens=["<s>"])
+    text, encoder = "it's<s>it's<s> it's", tok.stream_encoder(allow_special=True)
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
+    ids = [number for part in parts for number in encoder.push(part)] + encoder.flush()
+    assert ids == tok.encode(text, allow_special=True)
+
+
 def test_a_stream_is_encoded_before_its_end_and_names_are_checked():
     encoder = encoders["gpt2"].stream_encoder(allow_special=True)
     assert encoder.push("it's<|end|> 12 times ") == encoders["gpt2"].encode("it's<|end|> 12 times", allow_special=True)

@@ -42,6 +42,7 @@ def test_the_last_border():
     assert last_border("it's naïve, so", 0, 11) == 10
     assert last_border("it's naïve, so", 5, 9) == 5
     assert last_border("", 0, 0) == 0
+    assert last_border("it's<s>", 0, 7, ["<s>"]) == 4  # and not before the last character of the name
 
 
 def test_anything_but_texts_is_named():
