@@ -27,8 +27,8 @@ def _code_folder() -> Path | None:
     """Return the folder of compiled kernels, or None if nothing can be written there.
 
     Numba notices a change in a kernel's own file, but not in a function that it calls from another file. So the
-    folder is named by a hash of all sources of the package and of Numba's version. Its parent is $MINIGRAD_CACHE if
-    that is set, otherwise `minigrad` in $XDG_CACHE_HOME (on Windows in %LOCALAPPDATA%), or else ~/.cache/minigrad.
+    folder is named by a hash of all sources of the package and of Numba's version. Its parent is `$MINIGRAD_CACHE`
+    if that is set, otherwise `minigrad` in `$XDG_CACHE_HOME` (on Windows `%LOCALAPPDATA%`) or in `~/.cache`.
     """
     digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
     for source in sorted(Path(__file__).parent.rglob("*.py")):

@@ -27,6 +27,7 @@ from docs.extensions.notebooks import COURSE, ROOT, notebook_of
 FOLDER = ROOT / "docs" / "pictures" / "course"
 CELL = re.compile(r"^```{code-cell} python\n((?:.*\n)*?)```$", flags=re.MULTILINE)
 MARGIN, TOP, MOST_BYTES = 12, 42, 35_000
+LETTER = 10  # pixels of a letter of a title, on average, in a wide font
 
 
 class Picture(NamedTuple):
@@ -110,7 +111,7 @@ def as_file(picture: Picture, figure: str) -> str:
     head = re.sub(r' (?:width|height|role|aria-label|version|xmlns(?::xlink)?)="[^"]*"', "", head)
     links = ' xmlns:xlink="http://www.w3.org/1999/xlink"' if "xlink:" in body else ""
     inside = placed(f"{head.replace('<svg', f'<svg{links}')}>{body}", MARGIN, TOP, width, height)
-    whole = page(picture.title, inside, height + TOP + MARGIN, width + 2 * MARGIN)
+    whole = page(picture.title, inside, height + TOP + MARGIN, max(width, LETTER * len(picture.title)) + 2 * MARGIN)
     style = "svg text { font-family: system-ui, sans-serif !important; fill: currentColor; }\n" + styles + "</style>"
     marked = f'data-code="{picture.code()}" aria-label="{html.escape(picture.description)}"'
     return re.sub(r'aria-label="[^"]*"', marked, whole, count=1).replace("</style>", style, 1)

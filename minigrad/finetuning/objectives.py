@@ -56,11 +56,11 @@ def best_of_n(log_probs: Tensor, offsets: Array, rewards: Array, group: int) -> 
 def grpo(log_probs: Tensor, offsets: Array, rewards: Array, group: int, *, old: Array, reference: Array) -> Tensor:
     r"""Raise answers that are better than their group, within bounds, and stay near a frozen reference model.
 
-    $-\frac1n \sum_i \frac1{|o_i|} \sum_{t \in o_i} \left[\min(r_t A_i, \mathrm{clip}(r_t, 1 - \epsilon, 1 + \epsilon)
-    A_i) - \beta D_t\right]$ with the advantage $A_i = (R_i - \bar R) / \sigma_R$ within the group, the ratio
-    $r_t = p_t / p_t^{old}$ to the model that drew the answers, and $D_t = q_t / p_t - \ln(q_t / p_t) - 1$, an estimate
-    of the Kullback-Leibler divergence from the reference q that is never negative. A group of equal rewards has no
-    advantage. `old` and `reference` (tokens,) are log-probabilities.
+    $-\frac1n \sum_i \frac1{|o_i|} \sum_{t \in o_i} (\min(r_t A_i, c_t A_i) - \beta D_t)$ with the advantage
+    $A_i = (R_i - \bar R) / \sigma_R$ within the group, the ratio $r_t = p_t / p_t^{old}$ to the model that drew the
+    answers, $c_t$, which is $r_t$ clipped to $[1 - \epsilon, 1 + \epsilon]$, and
+    $D_t = q_t / p_t - \ln(q_t / p_t) - 1$, an estimate of the Kullback-Leibler divergence from the reference q that is
+    never negative. A group of equal rewards has no advantage. `old` and `reference` (tokens,) are log-probabilities.
     Source: Shao et al. 2024, "DeepSeekMath", arXiv 2402.03300, eq. 3 and 4.
     """
     of_question = rewards.reshape(-1, group)

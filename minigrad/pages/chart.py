@@ -62,8 +62,10 @@ def line_chart(
         parts += _line(each, number, x, y)
     finite = ([value for value in each.values if math.isfinite(value)] for each in series)
     ends = [float(y.place(values[-1])) for values in finite if values]
-    for label, value in references:
-        parts += _reference(label, float(y.place(value)), ends)
+    falling = sorted(references, key=lambda reference: reference[1], reverse=True)
+    levels = [float(y.place(value)) for _, value in falling]
+    for number, (label, _) in enumerate(falling):
+        parts += _reference(label, levels[number], [*ends, *levels[:number]], levels[number + 1 :])
     for number, each in enumerate(series if has_legend else ()):
         level = _TOP + 12 + 20 * number
         parts.append(f'<path d="M{_LEGEND} {level}h26" {_stroke(number)}/>')
@@ -160,22 +162,26 @@ def _line(series: Series, number: int, x: _Axis, y: _Axis) -> list[str]:
     return parts
 
 
-def _reference(label: str, level: float, ends: Sequence[float]) -> list[str]:
-    """Return a dashed line at height `level`, and its label away from the heights `ends` at which the curves end."""
-    right = _WIDTH - _RIGHT
-    is_free = all(abs(level - end) > _NEAR for end in ends)
-    words, dashes = html.escape(label), line(f"M{_LEFT} {level:.1f}H{right}", stroke_dasharray="5 4")
-    if is_free:
-        return [dashes, text(words, right - 4, f"{level - 6:.1f}", text_anchor="end")]
-    return [dashes, text(words, _LEFT + 8, f"{level + 16:.1f}")]
+def _reference(label: str, level: float, right: Sequence[float], below: Sequence[float]) -> list[str]:
+    """Return a dashed line at height `level`, and its label.
+
+    The label is above the line at its right end, but at its left end if something of `right` is near: below the line
+    if no line of `below` is near, else above it.
+    """
+    words, dashes = html.escape(label), line(f"M{_LEFT} {level:.1f}H{_WIDTH - _RIGHT}", stroke_dasharray="5 4")
+    if all(abs(level - other) > _NEAR for other in right):
+        return [dashes, text(words, _WIDTH - _RIGHT - 4, f"{level - 6:.1f}", text_anchor="end")]
+    is_free = all(abs(level - other) > _NEAR for other in below)
+    return [dashes, text(words, _LEFT + 8, f"{level + (16 if is_free else -6):.1f}")]
 
 
 def _top(series: Sequence[Series], references: Sequence[float], x: _Axis, low: float, high: float) -> float:
     """Return the value at the top of a chart: `high`, or more if something would run through the legend."""
-    share = (20 * len(series) + 6) / (_HEIGHT - _TOP - _BOTTOM)  # of the height, that the legend takes
-    near = list(references)
+    height = _HEIGHT - _TOP - _BOTTOM
+    legend = (20 * len(series) + 6) / height  # as a share
+    near = [(value, legend + 18 / height) for value in references]  # whose label is above the line
     for each in series:
         before = sum(float(x.place(step)) < _LEGEND for step in each.steps)
-        near += each.values[max(0, before - 1) :]  # the last point before the legend has a line that leads there
-    near = [value for value in near if math.isfinite(value)]
-    return max([high, *((value - share * low) / (1 - share) for value in near)])
+        after = each.values[max(0, before - 1) :]  # the last point before the legend has a line that leads there
+        near += [(value, legend) for value in after if math.isfinite(value)]
+    return max([high, *((value - share * low) / (1 - share) for value, share in near)])

@@ -35,7 +35,7 @@ _STYLE = """
 }
 body { max-width: 64rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; font: 1rem/1.5 system-ui, sans-serif;
   background: var(--paper); color: var(--ink); }
-h1 { margin: 0; } h1 + p { margin: 0; color: var(--soft); } h2 { margin: 2.5rem 0 .75rem; }
+h1, h1 + p { margin: 0; overflow-wrap: anywhere; } h1 + p { color: var(--soft); } h2 { margin: 2.5rem 0 .75rem; }
 dl { display: flex; flex-wrap: wrap; gap: .75rem 2.5rem; } dt, figcaption, th { color: var(--soft); }
 dt, figcaption { font-size: .875rem; } dd { margin: 0; font-size: 1.2rem; }
 figure { margin: 0 0 1rem; } svg { display: block; width: 100%; height: auto; stroke-linejoin: round; }

@@ -14,8 +14,8 @@ from minigrad.system.files import reason, replacing
 def cache_folder() -> Path:
     """Return the folder for downloads, token files and compiled code; it need not exist yet.
 
-    It is $MINIGRAD_CACHE if that is set, otherwise `minigrad` in $XDG_CACHE_HOME (on Windows %LOCALAPPDATA%) or in
-    ~/.cache. Without a home folder it is a path where nothing can be written.
+    It is `$MINIGRAD_CACHE` if that is set, otherwise `minigrad` in `$XDG_CACHE_HOME` (on Windows `%LOCALAPPDATA%`)
+    or in `~/.cache`. Without a home folder it is a path where nothing can be written.
     """
     system = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME")
     try:

@@ -20,6 +20,12 @@ def points(svg: str) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.-]+) ([\d.-]+)", path[1])] if path else []
 
 
+def labelled(svg: str) -> list[tuple[float, float, float]]:
+    """Return the height of each reference, and the place of its label."""
+    found = re.findall(r'<path d="M66 ([\d.]+)H434" [^>]*dasharray="5 4"/><text x="([\d.]+)" y="([\d.]+)"', svg)
+    return [(float(level), float(x), float(y)) for level, x, y in found]
+
+
 @given(st.lists(VALUES, min_size=1, max_size=50))
 def test_every_finite_value_has_a_place_inside_the_picture(values):
     svg = line_chart("loss", [Series("loss", range(1, len(values) + 1), values)])
@@ -51,16 +57,17 @@ def test_one_series_starts_at_zero_and_two_do_not():
         ([4.7, 4.5, 4.4, 4.3], [2.0, 1.5, 1.3, 1.2], []),
         ([1.0, 9.0, 1.0], [2.0, 1.0, 1.0], []),  # a line that leads into the legend from the left
         ([5.0, 1.0, 1.0, 1.0, 1.0, 1.0], [4.0, 2.0, 1.0, 1.0, 1.0, 1.0], [("limit", 5.0)]),
+        ([2.0, 1.0], [1.5, 1.4], [("xz 1.79", 1.79), ("6-gram of bytes 2.25", 2.25)]),
     ],
 )
-def test_no_line_runs_through_the_legend(first, second, references):
+def test_neither_a_line_nor_its_label_runs_through_the_legend(first, second, references):
     both = [Series(name, range(len(values)), values) for name, values in (("a", first), ("b", second))]
     svg = line_chart("x", both, references=references)
     legend = max(float(y) for y in re.findall(r'<path d="M310 ([\d.]+)h26"', svg))
     assert all(y > legend + 5 for x, y in points(svg) if x >= 310)
-    levels = [float(y) for y in re.findall(r'<path d="M66 ([\d.]+)H434" stroke="currentColor" stroke-dash', svg)]
-    assert len(levels) == len(references)
-    assert all(y > legend + 5 for y in levels)
+    drawn = labelled(svg)
+    assert len(drawn) == len(references)
+    assert all(min(level, baseline - 12) > legend + 5 for level, _, baseline in drawn)
 
 
 def test_a_line_that_falls_away_from_the_legend_needs_no_room_for_it():
@@ -102,17 +109,22 @@ def test_the_label_of_a_reference_is_where_the_curve_is_not():
     curve = Series("loss", [1, 2, 3], [4.0, 2.0, 1.0])
     far = line_chart("x", [curve], references=[("far", 2.0)])
     near = line_chart("x", [curve], references=[("near", 1.05)])
-    (right, above, level), (left, below, other) = (
-        (float(x), float(y), float(at))
-        for svg in (far, near)
-        for at, x, y in re.findall(
-            r'<path d="M66 ([\d.]+)H434" [^>]*dasharray="5 4"/><text x="([\d.]+)" y="([\d.]+)"', svg
-        )
-    )
+    (level, right, above), (other, left, below) = labelled(far) + labelled(near)
     assert right > 400
     assert above < level
     assert left < 100
     assert below > other
+
+
+@pytest.mark.parametrize("end", [1.0, 1.5, 1.95, 3.0])
+@pytest.mark.parametrize("values", [(1.79, 1.9), (1.9, 1.79), (1.85, 1.85), (1.7, 2.0)])
+def test_the_labels_of_two_near_references_are_apart(end, values):
+    curves = [Series("a", [1, 2], [6.0, 2.0]), Series("b", [1, 2], [4.5, end])]
+    svg = line_chart("x", curves, references=[(f"reference {value}", value) for value in values])
+    (level, x, baseline), (other, other_x, other_baseline) = labelled(svg)
+    assert x != other_x or abs(baseline - other_baseline) > 14
+    for line, y in ((level, other_baseline), (other, baseline)):
+        assert not y - 11 < line < y + 3  # through the text
 
 
 @pytest.mark.parametrize("values", [[], [math.nan], [0.0], [5.0, 5.0], [-3.0, -3.0]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from minigrad.pages.page import escape, page
+from tests.browser import needs_a_browser, started
 from tests.pages.contrast import contrast
 
 
@@ -30,3 +31,13 @@ def test_text_stands_out_from_light_and_dark_paper():
     assert len(schemes) == 2
     for colours in schemes:
         assert all(contrast(colours["paper"], colours[name]) >= 4.5 for name in ("ink", "soft", "link"))
+
+
+@needs_a_browser
+def test_a_long_path_in_the_heading_does_not_widen_a_page(tmp_path):
+    path, file = "/a" + 99 * "_folder", tmp_path / "page.html"
+    file.write_text(page("Run", f"<h1>{path}</h1><p>Trained on {path}.</p>"), encoding="utf-8")
+    with started(tmp_path / "profile") as browser:
+        browser.resize(360, phone=True)
+        browser.open(file)
+        assert browser.run("document.documentElement.scrollWidth") == 360

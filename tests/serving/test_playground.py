@@ -263,12 +263,42 @@ def test_it_writes_as_many_tokens_as_the_server_allows(browser: Browser, make_se
         fill(page, {"text-1": "to be", "count-1": 200, "temperature-1": 0})
         click(page, "#write-1")
         assert fields(page, ["text-1"])[0].rstrip("\ufffd") == by_api(wire, "to be", max_tokens=5, temperature=0)
+        fill(page, {"count-1": 0})
+        click(page, "#write-1")
+        assert fields(page, ["count-1"]) == ["1"]
+        assert page.texts("#status-1")[0].startswith("1 token, ")
         click(page, "#as-chat-1")
         page.run("document.getElementById('message-1').value = 'be?'")
         page.run("document.getElementById('ask-1').requestSubmit()")
         idle(page)
         assert page.texts("#status-1") == [""]
         assert len(page.texts("#messages-1 p")) == 2
+        assert page.errors == []
+
+
+@needs_a_browser
+def test_the_help_is_there_while_a_column_shows_a_text(browser: Browser, make_served: Callable[..., Served]) -> None:
+    page = browser
+
+    def has_help() -> bool:
+        return not page.run("document.getElementById('help').hidden")
+
+    with serving([make_served()]) as wire:
+        open_at(page, wire)
+        page.until("!document.getElementById('modes-1').hidden")
+        assert has_help()
+        click(page, "#as-chat-1")
+        assert not has_help()
+        click(page, "#compare")
+        page.until("!document.getElementById('modes-2').hidden")
+        assert has_help()
+        click(page, "#as-chat-2")
+        assert not has_help()
+        click(page, "#as-text-2")
+        click(page, "#compare")
+        assert not has_help()
+        click(page, "#as-text-1")
+        assert has_help()
         assert page.errors == []
 
 

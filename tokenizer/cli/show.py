@@ -86,13 +86,15 @@ def page(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
         for i, number in enumerate(ids)
     )
     trees = "\n".join(
-        f'<section id="t{number}"><p>id {number}, {times[number]:,} times</p>{tree}</section>'
+        f'<section id="t{number}"><p>id {number}, {"once" if times[number] == 1 else f"{times[number]:,} times"}</p>'
+        f"{tree}</section>"
         for number, tree in _trees(tokenizer, list(times)).items()
     )
     facts = (
-        f"{len(ids):,} tokens for {size:,} bytes, {size / max(1, len(ids)):.2f} bytes per token. The tokenizer has "
-        f"{tokenizer.vocab_size:,} ids and {len(vocabulary.merges):,} merges; it cuts text into words by "
-        f"<code>{escape(vocabulary.split)}</code>. Its hash is <code>{tokenizer.fingerprint()[:16]}</code>."
+        f"{_plural(len(ids), 'token')} for {_plural(size, 'byte')}, {size / max(1, len(ids)):.2f} bytes per token. "
+        f"The tokenizer has {tokenizer.vocab_size:,} ids and {_plural(len(vocabulary.merges), 'merge')}; it cuts text "
+        f"into words by <code>{escape(vocabulary.split)}</code>. "
+        f"Its hash is <code>{tokenizer.fingerprint()[:16]}</code>."
     )
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Tokens</title>\n'
@@ -104,6 +106,10 @@ def page(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
         "not a letter by itself is written like &lt;e6&gt;, a space as ␣.</p>\n"
         f'<div id="trees">\n{trees}\n</div>\n</body>\n</html>\n'
     )
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _trees(tokenizer: Tokenizer, ids: Iterable[int]) -> dict[int, str]:

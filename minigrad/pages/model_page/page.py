@@ -74,10 +74,12 @@ type=radio name=colours id=by-surprise checked> surprise</label><label><input ty
 a head reads</label></div></section>{chat}
 <p id=status class="soft status" role=status></p>
 <p id=help class=soft>Edit the text anywhere. Ctrl + Enter continues it, Escape stops. The list shows the \
-alternatives to the token at the cursor: click one to take another branch. The stronger the colour of a token, the \
-less the model expected it.</p></div>
+alternatives to the token at the cursor: click one to take another branch. Orange: the stronger the colour, the less \
+the model expected the token. Blue: the stronger the colour, the more the head reads the token, compared with the one \
+that it reads most.</p></div>
 <div><h2 id=here>What may come next</h2><ol id=rivals class=rivals tabindex=-1 aria-labelledby=here></ol>
-<p class=soft>Blue: the probability with these settings. Grey: the probability that the model itself gives.</p>
+<p class=soft>Blue: the probability with these settings. Grey: the probability that the model itself gives. \
+<em>Cut</em>: the settings leave the token out.</p>
 {settings}
 <h2>What each layer would have said</h2><table id=layers></table>
 <p id=no-layers class=soft hidden>This model does not show its layers here.</p>

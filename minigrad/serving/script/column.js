@@ -42,13 +42,17 @@ class Column {
     on("ask", "submit", (event) => (event.preventDefault(), this.ask(this.part("message").value)));
   }
 
+  get isTalking() {
+    return this.part("as-chat").checked;
+  }
+
   // The fields of a request that the settings give. What is off is left out.
   get settings() {
     const found = { model: this.part("model").value }, value = (name) => Number(this.part(name).value);
     for (const name of ["temperature", "seed", ...Object.keys(OFF)]) {
       if (value(name) !== OFF[name]) found[name.replaceAll("-", "_")] = value(name);
     }
-    return { ...found, max_tokens: Math.max(1, Math.round(value("count")) || 1) };
+    return found;
   }
 
   // Do work with the server, which ends what this column did before; show errors as sentences.
@@ -125,7 +129,7 @@ class Column {
     this.say("writing");
     this.showWriting(true);
     await this.during(async (signal) => {
-      const { max_tokens: wanted, ...settings } = this.settings, room = await this.room(prompt, signal);
+      const { settings } = this, wanted = countIn(this.part("count")), room = await this.room(prompt, signal);
       const asked = { ...settings, prompt, echo: true, max_tokens: Math.min(wanted, room) };
       const since = performance.now();
       let text = "", ended = "";
@@ -138,8 +142,7 @@ class Column {
       while (piecesOf(this.tokens).join("").length > text.length) this.tokens.pop();
       let at = 0;
       const count = piecesOf(this.tokens).filter((piece) => (at += piece.length) > prompt.length).length;
-      const seconds = (performance.now() - since) / 1000, end = ended === "stop" ? "; here the model ends the text" : "";
-      return `${count} tokens, ${Math.round(count / seconds)} a second${end}`;
+      return paceOf(count, since) + (ended === "stop" ? "; here the model ends the text" : "");
     });
     if (!this.busy && this.tokens.length) await this.look();
   }
@@ -205,7 +208,7 @@ class Column {
     this.say("writing");
     this.showWriting(true);
     return this.during(async (signal) => {
-      const { max_tokens: wanted, ...settings } = this.settings;
+      const { settings } = this, wanted = countIn(this.part("count"));
       const all = [...this.messages, { role: "user", content }];
       try {
         const { messages, room } = await this.fitting(all, signal);
@@ -292,7 +295,7 @@ class Column {
   }
 
   showMode() {
-    const isTalking = this.part("as-chat").checked;
+    const { isTalking } = this;
     this.part("writing").hidden = this.part("looking").hidden = isTalking;
     this.part("chat").hidden = !isTalking;
     this.messages = [];

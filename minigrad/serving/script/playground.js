@@ -3,7 +3,7 @@
 class Playground {
   constructor() {
     this.server = new Server();
-    this.columns = [1, 2].map((number) => new Column(number, this.server, () => this.keep()));
+    this.columns = [1, 2].map((number) => new Column(number, this.server, () => (this.showHelp(), this.keep())));
     $("compare").addEventListener("change", () => this.compare());
     $("both").addEventListener("click", () => this.writeBoth());
     $("lock").addEventListener("submit", (event) => {
@@ -71,7 +71,7 @@ class Playground {
   writeBoth() {
     const [first, second] = this.columns, { prompt } = first;
     for (const column of [first, second]) {
-      if (column.part("as-chat").checked) column.part("as-text").click();
+      if (column.isTalking) column.part("as-text").click();
       column.remember();
       column.leave(prompt);
       column.write();
@@ -83,6 +83,12 @@ class Playground {
     $("column-2").hidden = $("both").hidden = !isTwo;
     $("columns").classList.toggle("two", isTwo);
     for (const column of this.columns) showSliders(column.part("settings"));
+    this.showHelp();
+  }
+
+  // The help is about texts, not about conversations.
+  showHelp() {
+    $("help").hidden = this.shown.every((column) => column.isTalking);
   }
 
   // Keep prompt, seed, settings and models in the address; browsers refuse to do so too often.

@@ -86,8 +86,8 @@ def _untrained_positions(model: LanguageModel, context: int) -> str:
 
 
 def _tokens_to_read(plan: Plan) -> float | None:
-    """Return the tokens of the text that the whole run reads; None for a run that is taught something else."""
-    return None if plan.lessons else plan.tokens_before(plan.done) + plan.tokens_to_come()
+    """Return the tokens of the text that the whole run reads; None if it reads lessons, or is too short to estimate."""
+    return None if plan.lessons else plan.tokens_before(plan.done) + plan.tokens_to_come() or None
 
 
 def _budget_rows(plan: Plan) -> dict[str, str]:
@@ -132,6 +132,8 @@ def _length(plan: Plan) -> str:
     if not steps:
         minutes = format_seconds(60 * (settings.minutes or 0.0))
         done = f" ({plural(plan.done, 'step')} done)" if plan.done else ""
+        if not tokens:
+            return f"{minutes}{done}: too short for an estimate; the run makes at least two steps"
         return f"{minutes}{done}: about {format_estimate(tokens)} tokens, {passes}{warning}"
     done = f" ({plan.done:,} are done)" if plan.done else ""
     in_all = f"in about {format_seconds(tokens / speed + plan.seconds_after())}"

@@ -9,6 +9,7 @@ import pytest
 
 from docs.claims.table import DOCUMENTS, VERDICTS, read
 from models import registry
+from tests.pages.contrast import contrast
 from tests.source_files import ROOT
 
 CLAIMS = read()
@@ -19,6 +20,18 @@ def test_every_document_and_verdict_occurs_and_no_claim_twice() -> None:
     assert {claim.document for claim in CLAIMS} == set(DOCUMENTS)
     assert {claim.verdict for claim in CLAIMS} == set(VERDICTS)
     assert len({(claim.document, claim.says) for claim in CLAIMS}) == len(CLAIMS) > 100
+
+
+def test_verdicts_can_be_read_on_light_and_dark_pages() -> None:
+    style = (ROOT / "docs" / "static" / "course.css").read_text(encoding="utf-8")
+    found = [dict(re.findall(r"--verdict-(\w+): (#\w+);", rules)) for rules in re.findall(r"{([^{}]*)}", style)]
+    schemes = [colours for colours in found if colours]
+    coloured = set(re.findall(r"\.verdict-(\w+) { color: var\(--verdict-", style))
+    assert len(schemes) == 3
+    assert schemes[1] == schemes[2]  # chosen, or followed from the system
+    for paper, colours in zip(("#fff", "#131416"), schemes, strict=False):
+        assert set(colours) == coloured == set(VERDICTS) - {"unproven"}
+        assert all(contrast(paper, colour) >= 4.5 for colour in colours.values())
 
 
 def test_the_page_explains_the_verdicts() -> None:

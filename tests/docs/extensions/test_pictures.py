@@ -68,6 +68,19 @@ def test_a_picture_shows_what_the_cells_draw(name: str) -> None:
     ]
 
 
+def test_a_long_title_widens_a_picture(tmp_path: Path) -> None:
+    from docs.extensions.pictures import Picture, as_file
+
+    figure = '<svg viewBox="0 0 200 100" aria-label="A line."><path d="M0 0H200"/></svg>'
+    picture = Picture(tmp_path / "chapter.md", "A line that rises from 1 to 3.", tmp_path / "own.svg")
+    widths = []
+    for title in ("Short", "A title that is longer than its figure is wide"):
+        picture.chapter.write_text(CHAPTER.replace("A title", title), "utf-8")
+        widths.append(float(ElementTree.fromstring(as_file(picture, figure)).get("width", "")))
+    assert widths[0] == 224
+    assert widths[1] > 400
+
+
 def test_a_built_page_has_the_figure_alone() -> None:
     from docs.extensions.chapters import as_page
 

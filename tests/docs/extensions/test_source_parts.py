@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,13 @@ def test_no_line_of_code_is_lost_or_shown_twice(path: Path) -> None:
     for line in hidden:
         words_of_line = line.strip('#" ').removeprefix('r"""').strip()
         assert words_of_line.replace("\\\\", "\\") in words.replace("\\\\", "\\"), line
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_of)
+def test_a_formula_is_not_the_words_between_two_variables_of_the_environment(path: Path) -> None:
+    prose = "\n".join(part.prose for part in parts_of(find(module_of(path), ROOT)))
+    for formula in re.findall(r"``.+?``|`[^`]+`|(\$\$?[^$]+\$\$?)", prose, flags=re.DOTALL):
+        assert not re.search("`|[A-Z]{4}", formula), formula
 
 
 def test_arithmetic_is_not_markup_and_flags_are_code() -> None:

@@ -101,6 +101,15 @@ def test_it_writes_what_python_writes_and_can_be_written_on(page: Browser, loade
     assert text_of(page) == PROMPT
 
 
+@pytest.mark.parametrize("count", ["0", "", "-3"])
+def test_it_writes_at_least_one_token_and_the_field_says_so(page: Browser, count: str) -> None:
+    page.run(f"document.getElementById('count').value = {count!r}")
+    click(page, "#write")
+    assert page.run("document.getElementById('count').value") == "1"
+    assert page.texts("#status")[0].startswith("1 token, ")
+    page.until("location.hash.includes('count=1&')")
+
+
 def test_it_writes_on_from_the_cursor(page: Browser, loaded: Any) -> None:
     click(page, "#write")
     assert page.texts("#write") == ["Continue"]

@@ -48,6 +48,14 @@ def test_the_page_is_whole_and_explains_every_token(run, trained, tmp_path):
     assert "".join(seen.words) == "".join(readable(tok.decode_bytes([number])) for number in ids)
 
 
+def test_one_of_a_kind_is_counted_in_the_singular():
+    tok = tokenizer.train(["ab"] * 3, vocab_size=262)
+    assert "1 token for 1 byte, " in page(tok, tok.encode("a"))
+    html = page(tok, tok.encode("a ab a"))
+    counts = re.findall(r"<p>id \d+, ([^<]*)</p>", html)
+    assert set(counts) == {"once", "2 times"}
+
+
 def test_a_tree_names_the_merges_in_the_order_of_training():
     tok = tokenizer.train(["abcd abcd"] * 3, vocab_size=300, min_frequency=2)
     html = page(tok, tok.encode("abcd"))

@@ -260,6 +260,14 @@ def test_the_plan_of_a_continued_run_of_minutes_is_for_the_tokens_that_are_left(
     assert "length 5m 00s (1,234 steps done): about " in joined(describe(half, Path("runs/a")))
 
 
+def test_minutes_that_the_work_after_the_last_step_uses_up_are_too_short_for_an_estimate():
+    short = planned(TrainConfig(minutes=0.05))
+    said = joined(summarise(short, Path("runs/a")))
+    assert "length 3s: too short for an estimate; the run makes at least two steps" in said
+    begun = joined(describe(replace(short, done=9, used=1.0), Path("runs/a")))
+    assert "length 3s (9 steps done): too short for an estimate; " in begun
+
+
 def test_a_pass_is_worth_what_all_readings_before_it_leave():
     words = text(train=90_000)
     beginning = planned(TrainConfig(steps=1_000), words)

@@ -11,6 +11,15 @@ function element(name, attributes = {}, ...children) {
 
 const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)}%`;
 
+// Return how many tokens were written since a time, and how fast.
+function paceOf(count, since) {
+  const perSecond = Math.round((1000 * count) / (performance.now() - since));
+  return `${count} ${count === 1 ? "token" : "tokens"}, ${perSecond} a second`;
+}
+
+// Return the number of tokens to write that a field holds. What is not a number above 0 becomes 1, also in the field.
+const countIn = (field) => (field.value = Math.max(1, Math.round(Number(field.value)) || 1));
+
 // Return the strength of the colour of a token with a surprise in bits, if it has one.
 const strengthOf = (bits = 0) => Math.min(bits / 12, 1);
 

@@ -84,9 +84,8 @@ class View {
   }
 
   sayWritten() {
-    const { before, since } = this.writing, count = this.reader.ids.length - before;
-    const seconds = (performance.now() - since) / 1000, ended = this.ended ? "; here the model ends the text" : "";
-    this.say(`${count} tokens, ${Math.round(count / seconds)} a second${ended}`);
+    const { before, since } = this.writing, ended = this.ended ? "; here the model ends the text" : "";
+    this.say(paceOf(this.reader.ids.length - before, since) + ended);
   }
 
   writeToken() {
@@ -99,7 +98,8 @@ class View {
   }
 
   // Write on at the end of the text; or from the cursor on, if it is not there: the text after it makes way.
-  write(tokens = Math.max(1, Math.round(Number($("count").value)) || 1)) {
+  write() {
+    const tokens = countIn($("count"));
     this.remember();
     if (this.place !== null) this.reader.replace(this.tokensOf($("text").value.slice(0, $("text").selectionStart)));
     this.prompt = this.piecesOf(this.reader.ids).join("");
