@@ -152,13 +152,17 @@ def _check_place(path: Path, *, as_file: bool) -> None:
 
 
 def _text_files(paths: Iterable[Path], pattern: str | None) -> Iterator[Path]:
-    """Yield the files, and those in the folders in the order of their names, without hidden ones."""
+    """Yield the files, and those in the folders in the order of their names, without hidden ones.
+
+    Raises TokenizerError for a path that is not there, and for a folder that cannot be read.
+    """
     for path in paths:
         if not path.exists():
             raise TokenizerError(f"cannot read {path}: there is no such file or folder.")
         if not path.is_dir():
             yield path
             continue
+        _check_folders(path)
         try:
             found = sorted(path.rglob("*" if pattern is None else pattern))
         except (ValueError, NotImplementedError) as error:
@@ -166,6 +170,16 @@ def _text_files(paths: Iterable[Path], pattern: str | None) -> Iterator[Path]:
         for file in found:
             if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
                 yield file
+
+
+def _check_folders(top: Path) -> None:
+    """Raise TokenizerError if a folder that is not hidden cannot be read: `Path.rglob` would leave it out."""
+
+    def refuse(error: OSError) -> None:
+        raise TokenizerError(f"cannot read {error.filename}: {error.strerror}.") from error
+
+    for _, folders, _ in os.walk(top, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
 
 
 def _texts(file: Path, errors: str, sizes: list[int]) -> Iterator[str]:
