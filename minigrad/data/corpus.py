@@ -181,15 +181,18 @@ def _read(
 
 def check_name(name: str) -> None:
     """Raise InputError, naming the closest, if there is no corpus of that name: see `load`. Nothing is read."""
-    if name in NAMES or name.startswith(("http://", "https://")):
-        return
-    if not exists(name):
+    if not is_known(name):
         near = difflib.get_close_matches(name, [*NAMES, *_names_beside(Path(name))])
         raise InputError(
             f"there is no data called {name!r}. "
             + (f"Did you mean {' or '.join(near)}? " if near else "")
             + f"Expected {', '.join(NAMES)}, a file, a folder or an address that starts with http."
         )
+
+
+def is_known(name: str) -> bool:
+    """Whether there is a corpus of that name; an address is not tried."""
+    return name in NAMES or name.startswith(("http://", "https://")) or exists(name)
 
 
 def exists(name: str) -> bool:

@@ -26,7 +26,7 @@ def check_places(settings: TrainConfig, tokenizers: Collection[str] = ()) -> Non
     """
     if settings.resume is not None:  # text, tokenizer and initial weights are those of its folder
         if settings.resume:
-            Record.read(Path(settings.resume))
+            check_texts(Record.read(Path(settings.resume)))
         return
     if settings.is_lesson and settings.data in corpus.NAMES:
         raise InputError(f"--objective {settings.objective} needs --data FILE, a file of conversations, or task:NAME")
@@ -36,6 +36,8 @@ def check_places(settings: TrainConfig, tokenizers: Collection[str] = ()) -> Non
     texts += [] if settings.replay_text is None else mixture.parse_shares(settings.replay_text)
     for text in texts:
         corpus.check_name(text)
+    if settings.is_lesson and settings.replay_text is None and (record := Record.known(Path(settings.init or ""))):
+        check_texts(record, ", or give --replay-text")
     known = settings.trains_tokenizer or settings.tokenizer in tokenizers
     if settings.tokenizer is not None and not known:
         try:
@@ -47,6 +49,16 @@ def check_places(settings: TrainConfig, tokenizers: Collection[str] = ()) -> Non
             raise InputError(f"--{flag} {name} is not a folder; name a run folder, or a Hugging Face folder")
     if settings.out is not None and not settings.plan:
         refuse_existing(Path(settings.out))
+
+
+def check_texts(record: Record, otherwise: str = "") -> None:
+    """Raise InputError if a text of a recorded run is not found from here; `otherwise` adds a way out."""
+    for text in (*mixture.parse_shares(record.text_name), record.used.get("held_out")):
+        if text and not corpus.is_known(text) and not Path(text).is_absolute():
+            raise InputError(
+                f"the run reads {text!r}, a path relative to the folder in which it was started; give the command "
+                f"there{otherwise}"
+            )
 
 
 def refuse_existing(folder: Path) -> None:

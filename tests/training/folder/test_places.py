@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,25 @@ def test_a_place_that_cannot_be_used_is_named(here: Path, settings: dict[str, st
     with pytest.raises(InputError) as caught:
         check_places(TrainConfig(**settings))
     assert str(caught.value).replace("\\", "/").startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("data", "held_out"), [("texts", None), ("python-docs", "texts"), ("texts:1,/nowhere:1", None)]
+)
+def test_a_relative_text_of_a_recorded_run_is_looked_for_where_the_run_was_started(here: Path, data, held_out) -> None:
+    settings = {"data": data, "held_out": held_out}
+    (here / "runs").mkdir()
+    Record(data=data, parameters=1, settings=settings).write(here / "runs")
+    start = "the run reads 'texts', a path relative to the folder in which it was started; give the command there"
+    with pytest.raises(InputError, match=f"^{start}$"):
+        check_places(TrainConfig(resume="runs"))
+    (here / "book.txt").touch()
+    lessons = TrainConfig(init="runs", objective="sft", data="book.txt")
+    with pytest.raises(InputError, match=f"^{start}, or give --replay-text$"):
+        check_places(lessons)
+    check_places(replace(lessons, replay_text="python-docs"))
+    (here / "texts").mkdir()
+    check_places(TrainConfig(resume="runs"))
 
 
 def test_places_that_are_there_are_accepted(here: Path) -> None:
