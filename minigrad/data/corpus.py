@@ -182,12 +182,16 @@ def _read(
 def check_name(name: str) -> None:
     """Raise InputError, naming the closest, if there is no corpus of that name: see `load`. Nothing is read."""
     if not is_known(name):
-        near = difflib.get_close_matches(name, [*NAMES, *_names_beside(Path(name))])
         raise InputError(
-            f"there is no data called {name!r}. "
-            + (f"Did you mean {' or '.join(near)}? " if near else "")
-            + f"Expected {', '.join(NAMES)}, a file, a folder or an address that starts with http."
+            f"there is no data called {name!r}. {closest(name, NAMES)}Expected {', '.join(NAMES)}, a file, a folder or "
+            "an address that starts with http."
         )
+
+
+def closest(name: str, known: Iterable[str] = ()) -> str:
+    """Return "Did you mean a.txt? " for a path that is not there, with names in its folder or `known`; or ""."""
+    near = difflib.get_close_matches(name, [*known, *_names_beside(Path(name))])
+    return f"Did you mean {' or '.join(near)}? " if near else ""
 
 
 def is_known(name: str) -> bool:

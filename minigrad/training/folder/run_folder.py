@@ -17,7 +17,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.options import flag_of
 from minigrad.system.files import reason
 from minigrad.system.locks import LOCK_FILE, FolderLock
-from minigrad.system.terminal import command, in_lines, say
+from minigrad.system.terminal import command, in_lines, quoted, say
 from minigrad.training.budget import Decay, write_decay
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.places import lock_new, lock_unused
@@ -220,10 +220,10 @@ class RunFolder:
             return
         init, rank = self.record.used.get("init"), self.record.used.get("adapter_rank")
         if self.record.base == found["base"]:
-            way_out = f"Start a new one from its weights: --init {self.path} --out DIR"
+            way_out = f"Start a new one from its weights: --init {quoted(self.path)} --out DIR"
         else:  # the adapters would change a model that they were not trained for
             way_out = f"Its adapters belong to the model that was in {init}: put that one back, or train new adapters: "
-            way_out += f"--init {init} --adapter-rank {rank} --out DIR"
+            way_out += f"--init {quoted(init)} --adapter-rank {rank} --out DIR"
         raise InputError(
             f"{changed} is not the one that {self.path} began with, so the run cannot continue as if it had never "
             f"stopped. {way_out}"
