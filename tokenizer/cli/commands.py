@@ -28,6 +28,7 @@ from tokenizer.vidya_v1 import KINDS
 BYTE_LEVEL_FLAGS = {"split": "split", "special_tokens": "special", "min_frequency": "min-frequency", "nfc": "nfc"}
 
 STANDARD_INPUT = Path("-")
+_END = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
 READ_SIZE = 2**24  # bytes; a file is read in parts of about this size, each ending at a line end
 MAX_DIGITS = 20  # a longer number is not a token id, and Python reads none of more than 4,300 digits
 
@@ -129,6 +130,8 @@ def _inputs(files: Iterable[Path]) -> Iterator[bytes]:
     for file in files or [STANDARD_INPUT]:
         if file == STANDARD_INPUT and sys.stdin is None:
             raise TokenizerError("standard input is closed: name a file.")
+        if file == STANDARD_INPUT and sys.stdin.isatty():
+            say(f"[type the input, then end it with {_END} on a line of its own]", sys.stderr)
         yield sys.stdin.buffer.read() if file == STANDARD_INPUT else read_file(file, may_be_pipe=True)
 
 

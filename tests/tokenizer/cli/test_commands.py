@@ -58,6 +58,14 @@ def test_a_folder_that_cannot_be_read_is_refused_unless_it_is_hidden(run, corpus
     assert f"cannot read {tmp_path / 'texts' / 'closed'}: Permission denied." in errors
 
 
+@pytest.mark.parametrize("command", ["encode", "decode", "show"])
+def test_a_terminal_is_asked_for_the_input(run, trained, command):
+    code, out, errors = run(command, trained[0], stdin=b"65", is_terminal=True)
+    assert code == 0
+    assert errors.startswith("[type the input, then end it with Ctrl-")
+    assert run(command, trained[0], stdin=b"65") == (0, out, "")
+
+
 def test_large_files_are_read_in_parts_of_whole_lines(run, corpus, tmp_path, monkeypatch, text):
     monkeypatch.setattr(commands, "READ_SIZE", 60)
     assert run("train", corpus, "--out", tmp_path / "new", "--vocab-size", 280)[0] == 0
