@@ -119,6 +119,12 @@ def command(program: str, *words: object) -> str:
     return " ".join(map(quoted, (_interpreter(), path, *words)))
 
 
+def installation(extra: str = "") -> str:
+    """Return the command that installs minigrad and what it needs; `extra` is one of pyproject.toml, as "[serve]"."""
+    folder = f"{Path(__file__).parents[2]}{extra}"
+    return " ".join(map(quoted, (sys.executable, "-m", "pip", "install", "-e", folder)))
+
+
 def _interpreter() -> str:
     """Return the running Python as it is typed: its name if the shell finds it, else its shortest path."""
     path = sys.executable
