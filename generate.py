@@ -28,7 +28,7 @@ from minigrad.system.cache import tell_if_nothing_is_kept
 from minigrad.system.files import check_new_file, write_text
 from minigrad.system.limits import check_limits
 from minigrad.system.signals import raise_on_interrupt
-from minigrad.system.terminal import close_output, prepare_output, say
+from minigrad.system.terminal import close_output, prepare_output, quoted, say
 from minigrad.system.units import format_bytes
 from minigrad.training.folder.record import FILE, run_of
 from models.pretrained import find_runs
@@ -83,7 +83,7 @@ def chat(config: GenerateConfig) -> Generator[str]:
     """
     loaded = load(config)
     if was_taught_to_talk(Path(config.run)) is False:
-        notice(UNTAUGHT.format(run=config.run))
+        notice(UNTAUGHT.format(run=config.run, quoted=quoted(config.run)))
     import tokenizer
     from minigrad.generation.chat import HELP, Chat
 
@@ -291,7 +291,7 @@ def talks_in_own_form(folder: Path, tok: Tokenizer) -> bool:
 
 UNTAUGHT = (
     "{run} learned from text alone and was never taught a conversation, so its answers will make no sense; teach it: "
-    "train.py --init {run} --objective sft --data BOOK (docs/teaching.md)"
+    "train.py --init {quoted} --objective sft --data BOOK (docs/teaching.md)"
 )
 
 

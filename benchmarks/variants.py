@@ -36,11 +36,14 @@ from machine import describe_machine
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.evaluation.intervals import quantile
+from minigrad.cli.parser import Parser
 from minigrad.system import environment
+from minigrad.system.signals import EXIT_CODES
 from minigrad.training.report.one_run import COPIES
+from minigrad.training.settings import TrainConfig
 
 ROOT = Path(__file__).parent.parent
-_STOPPED = (130, 143)  # exit codes of train.py after Ctrl-C and SIGTERM
+_STOPPED = EXIT_CODES.values()
 
 Run = dict[str, Any] | None
 """The result of a run as in minigrad.json, with its tokens per second and the first step at which it was found to copy
@@ -81,6 +84,15 @@ class Trial(NamedTuple):
         words = re.sub(r"[^\w.]+", "-", variant).strip("-")[:40] or "default"
         return self.folder / f"{words}-{hashlib.blake2b(flags.encode(), digest_size=3).hexdigest()}-{seed}"
 
+    def flags(self, variant: str, seed: int) -> list[str]:
+        """Return the flags of a run."""
+        return [*shlex.split(self.common), *shlex.split(variant), *self.limit, "--seed", str(seed)]
+
+    def check(self, variant: str) -> None:
+        """Raise ValueError for flags that cannot be read, such as a quotation mark without its pair."""
+        settings, _ = Parser(TrainConfig, prog="train.py", description="").read(self.flags(variant, 0))
+        settings.check()
+
     def run(self, variant: str, seed: int) -> Run:
         """Return the result of a run that is finished, or else make, or continue, the run first."""
         out = self.place(variant, seed)
@@ -88,8 +100,8 @@ class Trial(NamedTuple):
         if failed.exists():
             return None
         if (result := _result(out)) is None:
-            flags = [*shlex.split(self.common), *shlex.split(variant), *self.limit, "--seed", str(seed)]
-            way = ["--resume", str(out)] if (out / "minigrad.json").exists() else [*flags, "--out", str(out)]
+            begun = (out / "minigrad.json").exists()
+            way = ["--resume", str(out)] if begun else [*self.flags(variant, seed), "--out", str(out)]
             code = _wait(subprocess.Popen([sys.executable, str(ROOT / "train.py"), *way], env=environment.as_found()))
             if code in _STOPPED or code == 2:
                 raise SystemExit(code)
@@ -100,12 +112,25 @@ class Trial(NamedTuple):
 
 
 def _wait(process: subprocess.Popen[bytes]) -> int:
-    """Return the exit code of a process when it has ended; Ctrl-C reaches it too, and it saves before it ends."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Return the exit code of a process, as in a shell, when it has ended.
+
+    A signal that stops this program stops the process, which saves first; Ctrl-C reaches it by itself.
+    """
+
+    def pass_on(number: int, _: object) -> None:
+        if number != signal.SIGINT:
+            process.send_signal(number)
+
+    before = {number: signal.getsignal(number) for number in EXIT_CODES}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as by nohup
+            signal.signal(number, pass_on)
     try:
-        return process.wait()
+        code = process.wait()
+        return code if code >= 0 else 128 - code
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _result(out: Path) -> Run:
@@ -176,6 +201,13 @@ def main() -> None:
     arguments = parser.parse_args(own)
     length = next((f"--{name}", value) for name, value in vars(arguments).items() if name in limits and value)
     trial = Trial(arguments.folder, length, arguments.common)
+    if not variants:
+        parser.error("give at least one variant after --")
+    for variant in ("", *variants):
+        try:
+            trial.check(variant)
+        except ValueError as error:
+            parser.error(f"{variant or 'the default'}: {error}")
     print(describe_machine())
     runs: dict[str, list[Run]] = {"the default": [], **{variant: [] for variant in variants}}
     for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):

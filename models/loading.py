@@ -14,8 +14,8 @@ from minigrad.adapters import adapt, adapt_tokens, merge
 from minigrad.adapters.files import base_of, is_adapter, load_adapters
 from minigrad.adapters.files import model_below as model_below
 from minigrad.errors import InputError
-from minigrad.formats.folders import check_folder
-from minigrad.formats.huggingface import read_end_ids, require_floats
+from minigrad.formats.folders import CONFIG, check_folder
+from minigrad.formats.huggingface import QUANTISATION, UNROUNDED, read_end_ids, require_floats
 from minigrad.formats.json_files import read_json
 from minigrad.formats.weights import HEAD, check_arrays, read_each_weight, read_shapes, without_copy_of_tied
 from minigrad.nn.config import ModelConfig
@@ -26,7 +26,7 @@ from minigrad.system import hardware
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import State
 from minigrad.typing import Array
-from models import growth
+from models import growth, pretrained
 from models.pretrained import find_run
 from models.registry import CUSTOM, FAMILIES, configure, override
 
@@ -170,7 +170,7 @@ def start_from(
     it gets the `norm_eps` with which it computes the same function.
     Raises InputError if the model is not of the given `family` (None allows any), or cannot grow to the size.
     """
-    require_floats(values, path)
+    require_floats(values, path, _unrounded(path.parent))
     found, config = read_config(values, path)
     if family not in (None, found):
         raise InputError(f"{path.parent} holds a model of {found}, but --model {family} was given")
@@ -192,6 +192,15 @@ def start_from(
         return found, size, model
     longest = max(configure(found, size).context_length, changed.context_length)
     return found, size, FAMILIES[found].skeleton(replace(changed, context_length=longest))
+
+
+def _unrounded(quantised: Path) -> str:
+    """Return where unrounded weights are found in place of quantised ones; a shipped model has no others."""
+    if quantised.resolve().parent != pretrained.FOLDER.resolve():
+        return UNROUNDED
+    shipped = {name: read_json(pretrained.FOLDER / name / CONFIG) for name in pretrained.names()}
+    others = " or ".join(name for name, values in shipped.items() if QUANTISATION not in values)
+    return f"this model comes in this form alone, and can be a --teacher; start from {others}"
 
 
 def read_config(values: dict[str, Any], path: Path) -> tuple[str, ModelConfig]:

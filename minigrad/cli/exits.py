@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from minigrad.errors import InputError, RunError
 from minigrad.system.signals import BROKEN_PIPE, INTERRUPTED, Stopped
-from minigrad.system.terminal import close_output, flush_output, to_standard_error
+from minigrad.system.terminal import close_output, flush_output, installation, to_standard_error
 
 
 def exit_code(
@@ -102,4 +102,4 @@ def explain_system_error(error: OSError) -> InputError | RunError:
 
 def explain_missing_package(error: ModuleNotFoundError) -> RunError:
     """Return the error for a package that is not installed, with the command that installs it."""
-    return RunError(f"{error}; in the folder of minigrad's pyproject.toml, run: {sys.executable} -m pip install -e .")
+    return RunError(f"{error}; run: {installation()}")

@@ -86,8 +86,8 @@ class Parser(Generic[Settings]):
             elif each.default is REQUIRED:
                 raise InputError(f"{each.spelling} is missing: {each.help}. See {self.prog} --help")
             words = words[taken:]
-        for word in words:
-            raise self._unexpected(word)
+        if words:
+            raise self._unexpected(words)
         return self.settings(**values), set(values)
 
     def _refusal(self, error: argparse.ArgumentError, arguments: Sequence[str]) -> InputError:
@@ -115,18 +115,23 @@ class Parser(Generic[Settings]):
         name = flag.partition("=")[0]
         return self._hinted(f"unknown flag {name}", self._nearest(name))
 
-    def _unexpected(self, word: str) -> InputError:
-        """Return the error for a word that is not a flag and has no place, with what it may have been meant for."""
-        guess = None
+    def _unexpected(self, words: Sequence[str]) -> InputError:
+        """Return the error for words that are not flags and have no place, with what they may have been meant for."""
+        word, guess = words[0], None
         if not word.startswith("-"):  # that word is a negative number, has a space or comes after --: no flag was meant
-            guess = self._flags.get(word.replace("-", "_")) or self._flag_before(word)
+            guess = self._flags.get(word.replace("-", "_")) or self._flag_before(words)
         return self._hinted(f"unexpected argument {word!r}", guess)
 
-    def _flag_before(self, word: str) -> str | None:
-        """Return a word with the flag that was probably forgotten: the one with this choice, or that of `stray`."""
+    def _flag_before(self, words: Sequence[str]) -> str | None:
+        """Return a word with the flag that was probably forgotten: the one with this choice, or that of `stray`.
+
+        For a flag of several texts, such as prompts, the words are one text that lacks its quotation marks.
+        """
+        word = words[0]
         name = next((each.name for each in self.options if word in each.choices), None)
         name = name or (self.stray(word) if self.stray else None)
-        return f"{self._flags[name]} {quoted(word)}" if name in self._flags else None
+        option = next((each for each in self.options if each.name == name and not each.positional), None)
+        return f"{option.spelling} {quoted(' '.join(words) if option.many else word)}" if option else None
 
     def _nearest(self, word: str) -> str | None:
         # Without their dashes, which would make any two flags look alike.

@@ -181,15 +181,22 @@ def _read(
 
 def check_name(name: str) -> None:
     """Raise InputError, naming the closest, if there is no corpus of that name: see `load`. Nothing is read."""
-    if name in NAMES or name.startswith(("http://", "https://")):
-        return
-    if not exists(name):
-        near = difflib.get_close_matches(name, [*NAMES, *_names_beside(Path(name))])
+    if not is_known(name):
         raise InputError(
-            f"there is no data called {name!r}. "
-            + (f"Did you mean {' or '.join(near)}? " if near else "")
-            + f"Expected {', '.join(NAMES)}, a file, a folder or an address that starts with http."
+            f"there is no data called {name!r}. {closest(name, NAMES)}Expected {', '.join(NAMES)}, a file, a folder or "
+            "an address that starts with http."
         )
+
+
+def closest(name: str, known: Iterable[str] = ()) -> str:
+    """Return "Did you mean a.txt? " for a path that is not there, with names in its folder or `known`; or ""."""
+    near = difflib.get_close_matches(name, [*known, *_names_beside(Path(name))])
+    return f"Did you mean {' or '.join(near)}? " if near else ""
+
+
+def is_known(name: str) -> bool:
+    """Whether there is a corpus of that name; an address is not tried."""
+    return name in NAMES or name.startswith(("http://", "https://")) or exists(name)
 
 
 def exists(name: str) -> bool:

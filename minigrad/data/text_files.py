@@ -42,7 +42,8 @@ class TextFiles:
 
     Hidden files and folders, empty files and other kinds of files are left out. Links to files are read, and links to
     folders are not followed. `whole`: see `documents_in`.
-    To iterate is to read the files; it raises InputError if one cannot be read, or as `documents_in` does.
+    To iterate is to read the files; it raises InputError if a file or a folder cannot be read, or as `documents_in`
+    does.
     """
 
     path: Path
@@ -67,12 +68,14 @@ class TextFiles:
     def left_out(self) -> str:
         """Return a sentence that names the files and linked folders that are not read; "" if there are none.
 
-        Files are left out because of their names. Hidden files, and those of Python in __pycache__, are not mentioned.
+        Files are left out because of their names; a link that leads nowhere counts as one. Hidden files, and those of
+        Python in __pycache__, are not mentioned.
+        Raises InputError if a folder cannot be read.
         """
         if not self.path.is_dir():
             return ""
         places = [path for path in self._visible() if "__pycache__" not in path.relative_to(self.path).parts]
-        files = [path for path in places if path.is_file() and not _is_text(path)]
+        files = [path for path in places if not path.is_dir() and not _is_text(path)]
         links = [path for path in places if path.is_dir() and path.is_symlink()]
         counts = [plural(len(each), noun) for each, noun in ((files, "file"), (links, "linked folder")) if each]
         if not counts:
@@ -86,16 +89,23 @@ class TextFiles:
     def _files(self) -> Iterable[Path]:
         if not self.path.is_dir():
             return [self.path]
-        return (path for path in self._visible() if path.is_file() and _is_text(path))
+        return filter(_is_text, self._visible())
 
     def _visible(self) -> list[Path]:
         """Return what is in the folder and in the folders below it, without anything hidden."""
-        places = ((path.relative_to(self.path).parts, path) for path in self.path.rglob("*"))  # follows no links
-        return [path for parts, path in sorted(places) if not any(part.startswith(".") for part in parts)]
+        found = list[Path]()
+        for place, folders, files in os.walk(self.path, onerror=_refuse):  # follows no links
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            found += [Path(place, name) for name in (*folders, *files) if not name.startswith(".")]
+        return sorted(found, key=lambda path: path.relative_to(self.path).parts)
+
+
+def _refuse(error: OSError) -> None:
+    raise InputError(f"cannot read {error.filename}: {reason(error)}.") from error
 
 
 def _is_text(path: Path) -> bool:
-    return path.name.lower().removesuffix(".gz").endswith(TEXT_SUFFIXES)
+    return path.is_file() and path.name.lower().removesuffix(".gz").endswith(TEXT_SUFFIXES)
 
 
 def read(

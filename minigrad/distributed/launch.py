@@ -18,7 +18,7 @@ from pathlib import Path
 from minigrad.distributed.mpi import Processes
 from minigrad.distributed.world import ALONE, World, check_agreement
 from minigrad.errors import RunError
-from minigrad.system.terminal import to_standard_error
+from minigrad.system.terminal import installation, to_standard_error
 
 _VARIABLES = (
     ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI, Microsoft MPI
@@ -55,7 +55,7 @@ def connect() -> World:
 
 
 def _connect(size: int) -> Processes:
-    install = f"install both with: {sys.executable} -m pip install -e '.[distributed]'"
+    install = f"install both with: {installation('[distributed]')}"
     try:
         from mpi4py import MPI
     except ImportError as error:

@@ -191,6 +191,7 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
     from minigrad.data import corpus, mixture
     from minigrad.data.tokens.token_files import prepare
     from minigrad.data.tokens.tokenized import token_byte_lengths
+    from minigrad.training.folder.places import check_texts
 
     def tell(sentence: str) -> None:
         say(sentence, sys.stderr)
@@ -199,6 +200,7 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
     if config.data is None and not is_its_own:
         raise InputError(f"{config.run} names no text: it was not written by train.py. Give --data")
     if is_its_own:
+        check_texts(record, ", or give --data")
         own = mixture.load(record.text_name, held_out=record.used.get("held_out"), progress=tell)
         description, parts = f"{config.split} text of the run ({own.description})", own.split()
         documents = parts.test if config.split == "test" else parts.validation

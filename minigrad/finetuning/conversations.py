@@ -1,6 +1,6 @@
 """Conversations from files, in one of three forms, with errors that name the line.
 
-    {"messages": [{"role": "user", "content": "Hi!"}, {"role": "assistant", "content": "Hello."}]}    a .jsonl file;
+    {"messages": [{"role": "user", "content": "Hi!"}, {"role": "assistant", "content": "Hello."}]}    JSON, one a line;
                      with "reworded": ["Hello!", "Hey."], other words for the last question, which are never taught
 
     <|user|> Hi! <|assistant|> Hello. <|user|> ...                 the lines of Vidya, one conversation each
@@ -29,7 +29,7 @@ from minigrad.system.files import reason
 
 ROLES = ("system", "user", "assistant")
 FORMS = (
-    'a .jsonl file of lines {"messages": [{"role": "user", "content": "..."}, ...]}, lines '
+    'lines {"messages": [{"role": "user", "content": "..."}, ...]}, lines '
     "<|user|> ... <|assistant|> ..., or a book of questions and answers, Q: ... and A: ..."
 )
 
@@ -68,7 +68,7 @@ def conversations_in(path: str | Path) -> list[Callable[[], Conversation]]:
     if not (lines := _filled(every)):
         raise InputError(f"{name} holds no conversation; expected {FORMS}")
     place, first = lines[0]
-    if is_json_lines(name.name):
+    if is_json_lines(name.name) or first.lstrip().startswith("{"):
         return [functools.partial(_of_object, *line) for line in lines]
     if _MARKER.match(first.lstrip()):
         return [functools.partial(_of_marked_line, *line) for line in lines]

@@ -35,10 +35,12 @@ def check_folder(folder: Path) -> None:
 
 
 def did_you_mean(folder: Path, file: str, names: Iterable[str] = ()) -> str:
-    """Return "; did you mean runs/nano?" for a folder that is not there, or "" if nothing has a similar name.
+    """Return "; did you mean runs/nano?" for a folder without a `file`, or "" if no other could be meant.
 
-    It may have been meant for a folder with a `file`, beside it or in `RUNS`, or for one of `names`.
+    It may be in a run folder. Or a folder with a similar name has a `file`, beside it or in `RUNS`, or is in `names`.
     """
+    if (run := next((place for place in folder.parents if (place / RECORD).is_file()), None)) is not None:
+        return f"; did you mean {run}?"
     known = {name: Path(name) for name in names}
     for place in (RUNS, folder.parent):
         known |= {found.parent.name: found.parent for found in place.glob(f"*/{file}")}

@@ -27,6 +27,7 @@ def require_variant(values: Mapping[str, Any], needed: Mapping[str, Any]) -> Non
             raise InputError(f"{key} = {shown(found)}; this family needs {value!r}")
 
 
+UNROUNDED = "take the folder of the model before it was quantised"
 QUANTISATION = "quantization_config"  # the key of config.json that says how and by which program
 
 
@@ -41,12 +42,11 @@ def config_path(folder: Path) -> Path:
     )
 
 
-def require_floats(values: Mapping[str, Any], path: Path) -> None:
-    """Raise InputError if the config.json at `path` says that the weights are quantised."""
+def require_floats(values: Mapping[str, Any], path: Path, way_out: str = UNROUNDED) -> None:
+    """Raise InputError, with a `way_out`, if the config.json at `path` says that the weights are quantised."""
     if values.get(QUANTISATION) is not None:
         raise InputError(
-            f"{path} says that the weights are quantised ({QUANTISATION}), and this needs the unrounded ones; take the "
-            "folder of the model before it was quantised"
+            f"{path} says that the weights are quantised ({QUANTISATION}), and this needs the unrounded ones; {way_out}"
         )
 
 

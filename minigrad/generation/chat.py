@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -108,7 +109,7 @@ class Chat:
         self.tell("the conversation begins anew")
 
     def _save_in(self, name: str) -> None:
-        path = Path(name or DEFAULT_FILE)
+        path = Path(os.path.expanduser(name or DEFAULT_FILE))  # noqa: PTH111  (leaves the name of an unknown user)
         try:
             self.tell(f"saved {self.save(path)} messages as a line of {path}")
         except InputError as error:

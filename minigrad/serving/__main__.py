@@ -5,6 +5,7 @@ A program, like train.py: it brings together the model families, their tokenizer
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import socket
 import sys
@@ -19,7 +20,7 @@ from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
 from minigrad.system.files import distinct_names, reason
 from minigrad.system.limits import check_limits
-from minigrad.system.terminal import phase, prepare_output, say
+from minigrad.system.terminal import installation, phase, prepare_output, say
 from minigrad.system.units import format_bytes, plural
 from models.pretrained import find_runs
 
@@ -36,7 +37,7 @@ def serve(config: ServeConfig) -> None:
     config.check()
     for package in ("starlette", "uvicorn"):
         if importlib.util.find_spec(package) is None:
-            raise InputError(f"{package} is not installed; run: {sys.executable} -m pip install -e '.[serve]'")
+            raise InputError(f"{package} is not installed; run: {installation('[serve]')}")
     with listen(config) as listener:
         hardware.prepare(config.threads)
         check_limits(hardware.threads())
@@ -65,6 +66,8 @@ def listen(config: ServeConfig) -> socket.socket:
     try:
         return socket.create_server((config.host, config.port), family=family, backlog=_BEGUN)
     except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise InputError(f"another program uses port {config.port}: end it, or give another --port") from None
         raise InputError(f"cannot listen on {config.host}, port {config.port}: {reason(error)}") from None
 
 

@@ -107,16 +107,22 @@ def flush_output() -> None:
         close_output()
 
 
-def quoted(word: str) -> str:
+def quoted(word: object) -> str:
     """Return a word of a command as it is typed in a shell; cmd of Windows needs double quotes."""
-    return subprocess.list2cmdline([word]) if os.name == "nt" else shlex.quote(word)
+    return subprocess.list2cmdline([str(word)]) if os.name == "nt" else shlex.quote(str(word))
 
 
 def command(program: str, *words: object) -> str:
     """Return the command that runs `program`, a file beside the running one, to paste into the same shell."""
     running = Path(sys.argv[0])
     path = running.with_name(program) if running.suffix == ".py" and running.with_name(program).is_file() else program
-    return " ".join(quoted(str(word)) for word in (_interpreter(), path, *words))
+    return " ".join(map(quoted, (_interpreter(), path, *words)))
+
+
+def installation(extra: str = "") -> str:
+    """Return the command that installs minigrad and what it needs; `extra` is one of pyproject.toml, as "[serve]"."""
+    folder = f"{Path(__file__).parents[2]}{extra}"
+    return " ".join(map(quoted, (sys.executable, "-m", "pip", "install", "-e", folder)))
 
 
 def _interpreter() -> str:

@@ -45,7 +45,7 @@ from minigrad.training.planning import choices, costs, description
 from minigrad.training.planning.dial import Dial
 from minigrad.training.planning.plan import Plan
 from minigrad.training.run import Guest, Run
-from minigrad.training.settings import RunSettings, TrainConfig
+from minigrad.training.settings import REWARDED, RunSettings, TrainConfig
 from minigrad.typing import Tokenizer
 from models.loading import InitialWeights
 from models.names import ladder
@@ -88,6 +88,8 @@ class Preparation:
     def plan_run(self) -> Prepared:
         """Read the text, choose the open settings, print the plan; nothing is written. The model is a skeleton."""
         folder, world = self.opening.folder, self.opening.world
+        if self.opening.asked.is_lesson:
+            task_for(self.opening.asked)  # so that one that cannot be taught is refused before the text is read
         family, skeletons = self.candidates()
         asked, precision = replace(self.opening.asked, model=family), self.choose_precision()
         rates, documents = self.measure_machine(precision), self.read_corpus()
@@ -108,6 +110,7 @@ class Preparation:
         claim, done = compare_claim(family, size, skeleton), folder.step if folder else 0
         used = checkpoint.seconds(folder.path) if folder else 0.0
         plan = Plan(settings, model, text, rates, claim, done, used, world=world, dial=dial, rows=plan_rows(settings))
+        plan = replace(plan, doubt=run_folder.describe_doubt(asked, text.validation))
         if not asked.init:
             plan = replace(plan, departures=models.departures(family, size, model.config, **assignments(asked.set)))
         if lessons:
@@ -301,10 +304,17 @@ def _taught(
     if settings.objective == "dpo":
         pairs = read_preferences(settings.data, form, settings.context)
         return PreferenceLearning(settings, pairs, form, make_reference)
+    task = task_for(settings)
+    assert task is not None
+    return RewardLearning(settings, task, form, text, make_reference)
+
+
+def task_for(settings: TrainConfig) -> str | None:
+    """Return the task to teach, None for a file; raises InputError for an unknown one, or if rewards need a task."""
     task = task_of(settings.data)
-    if task is None:
+    if task is None and settings.objective in REWARDED:
         raise InputError(
             f"--objective {settings.objective} learns from rewards, which need a task with a checker: --data "
             f"{PREFIX}{' or '.join(TASKS)}"
         )
-    return RewardLearning(settings, task, form, text, make_reference)
+    return task

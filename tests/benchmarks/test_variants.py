@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -86,3 +87,42 @@ def test_runs_are_made_in_turns_once_and_a_stopped_one_continues(
     assert kept["runs"]["--lr 1"][1] is None
     assert kept["runs"]["the default"][1]["bits_per_byte"] == 1.54
     assert kept["runs"]["the default"][1]["copies_from"] == 50
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give at least one variant after --"),
+        (["--"], "give at least one variant after --"),
+        (
+            ["--", "--lr 0.1", "--weight-decya 2"],
+            "--weight-decya 2: unknown flag --weight-decya; did you mean --weight-decay?",
+        ),
+        (["--common=--batch many", "--", "--lr 1"], "the default: --batch takes a whole number"),
+        (["--", "--dropout 2"], "--dropout 2: --dropout"),
+        (["--", "--set 'a"], "--set 'a: No closing quotation"),
+    ],
+)
+def test_all_flags_are_read_before_anything_is_trained(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    monkeypatch.setattr(variants.subprocess, "Popen", lambda *_, **__: pytest.fail("a run began"))
+    monkeypatch.setattr(sys, "argv", ["variants.py", str(tmp_path), "--steps", "40", *words])
+    with pytest.raises(SystemExit) as stop:
+        variants.main()
+    assert stop.value.code == 2
+    assert f"error: {message}" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows ends a process at once")
+@pytest.mark.parametrize(("code", "expected"), [(143, 143), (-signal.SIGTERM, 143)])
+def test_a_signal_that_ends_the_script_reaches_the_run_which_saves(code: int, expected: int) -> None:
+    def wait() -> int:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)  # the terminal sends it to the run as well
+        return code
+
+    before, process = signal.getsignal(signal.SIGTERM), Mock(wait=wait)
+    assert variants._wait(process) == expected
+    process.send_signal.assert_called_once_with(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before

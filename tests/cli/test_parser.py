@@ -40,6 +40,11 @@ class Reading:
     tokens: int = option(100, "tokens to write", at_least=1)
 
 
+@dataclass(frozen=True)
+class Writing(Reading):
+    prompt: tuple[str, ...] = option((), "the beginning of a text")
+
+
 TRAIN = Parser(Settings, prog="train.py", description="Train.", aliases={"learning_rate": "lr", "vocab_size": "vocab"})
 MEANING = Parser(Settings, prog="train.py", description="", stray=lambda word: "model" if word[0] == "v" else "resume")
 GENERATE = Parser(Reading, prog="generate.py", description="Write.")
@@ -150,6 +155,12 @@ def test_a_missing_or_surplus_positional_argument_is_refused():
 )
 def test_a_word_without_a_flag_is_answered_with_the_flag_that_was_forgotten(word, meant):
     assert refusal(MEANING, word) == f"unexpected argument {word!r}; did you mean {meant}?"
+
+
+def test_words_that_lack_quotation_marks_are_answered_with_them():
+    writing = Parser(Writing, prog="generate.py", description="", stray=lambda word: "prompt")
+    assert refusal(writing, "run", "The", "list", "--tokens", "5", "type").endswith("mean --prompt 'The list type'?")
+    assert refusal(MEANING, "a.txt", "b.txt").endswith("did you mean --resume a.txt?")
 
 
 def test_a_word_that_is_like_a_flag_but_not_its_name_gets_no_flag():

@@ -83,6 +83,9 @@ def test_links_to_folders_are_not_followed_and_are_named(tmp_path):
     assert told == [f"1 file and 1 linked folder of {tmp_path / 'texts'} are not read: b.pdf, {link}"]
     (tmp_path / "texts" / "b.pdf").unlink()
     assert text_files.TextFiles(tmp_path / "texts").left_out().startswith("1 linked folder of ")
+    (tmp_path / "texts" / "d.txt").symlink_to("nowhere")
+    assert text_files.TextFiles(tmp_path / "texts").left_out().startswith("1 file and 1 linked folder of ")
+    assert text_files.TextFiles(tmp_path / "texts").left_out().endswith(f" are not read: d.txt, {link}")
 
 
 BAD_FILES = {
@@ -128,6 +131,24 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "open_text", refuse)
     with pytest.raises(InputError, match=r"cannot read .*a\.txt: Permission denied\."):
         corpus.load(str(tmp_path / "a.txt"))
+
+
+def test_a_folder_that_cannot_be_read_is_refused_unless_it_is_hidden(tmp_path, monkeypatch):
+    for name in ("a.txt", "open/b.txt", ".hidden/c.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text", encoding="utf-8")
+    closed, scan = {".hidden"}, os.scandir
+
+    def refuse(path):
+        if Path(path).name in closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert len(corpus.load(str(tmp_path)).documents) == 2
+    closed.add("open")
+    with pytest.raises(InputError, match=r"cannot read .*open: Permission denied\."):
+        corpus.load(str(tmp_path))
 
 
 SHORTER = 65_536  # characters of the longest document here; 2 million would take long

@@ -55,7 +55,7 @@ def test_alone_nothing_is_loaded_and_messages_are_printed(
 def test_a_missing_mpi_says_how_to_install_it(started: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     started(PMI_RANK="1", PMI_SIZE="2")
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    with pytest.raises(RunError, match=r"mpiexec started 2 processes, which need mpi4py .*'\.\[distributed\]'"):
+    with pytest.raises(RunError, match=r"mpiexec started 2 processes, which need mpi4py .*.*\[distributed\]"):
         launch.connect()
 
 

@@ -34,6 +34,7 @@ def as_line(*messages: tuple[str, str]) -> str:
     [
         ("talk.jsonl", json.dumps({"messages": HELLO}) + "\n\n"),
         ("talk.jsonl.gz", json.dumps({"messages": [each | {"name": "x"} for each in HELLO]})),
+        ("talk.txt", "\n " + json.dumps({"messages": HELLO})),
         ("talk.txt", "<|user|> Hi! <|assistant|> Hello.\r\n"),
         ("book.txt", "Q: Hi!\nA: Hello.\n"),
         ("book.txt.gz", "\nQ:Hi!\n\nA:   Hello.  "),
@@ -85,8 +86,8 @@ def test_a_book_keeps_the_indentation_and_the_paragraphs_of_an_answer(tmp_path: 
             as_line(("user", "a"), ("assistant", "b"))[:-1] + ', "reworded": [1]}',
             '"reworded" is [1]; expected',
         ),
-        ("a.jsonl", "", "holds no conversation; expected a .jsonl file"),
-        ("a.txt", "Once upon a time", "line 1 begins no conversation ('Once upon a time'); expected a .jsonl"),
+        ("a.jsonl", "", "holds no conversation; expected lines {"),
+        ("a.txt", "Once upon a time", "line 1 begins no conversation ('Once upon a time'); expected lines {"),
         ("a.txt", "<|user|> a <|assistant|> b\nc", "line 2 does not begin with <|user|>: 'c'"),
         ("a.txt", "<|user|> a", "line 1: it has no answer to learn"),
         ("a.txt", "Q: a\nQ: b\nA: c", "line 2 is 'Q: b', where A:, the answer to"),

@@ -44,6 +44,15 @@ def test_a_folder_is_meant_by_its_last_name_beside_a_path_and_in_runs(here: Path
     assert meant("mien") == "; did you mean mine?"  # the nearer of two of one name
 
 
+def test_a_place_in_a_run_folder_is_meant_for_the_run(here: Path) -> None:
+    make("runs/mine", "minigrad.json")
+    make("runs/mine/best")
+    make("runs/mine/checkpoints/8", "model.safetensors")
+    for place in ("best", "checkpoints/8", "checkpoints/8/model.safetensors", "nothing"):
+        assert meant(f"runs/mine/{place}") == "; did you mean runs/mine?"
+    assert refusal("runs/mine/checkpoints/8").endswith("it has no config.json; did you mean runs/mine?")
+
+
 def test_a_name_may_be_meant_that_is_no_folder(here: Path) -> None:
     assert meant("nanno", "nano") == "; did you mean nano?"
     make("runs/nanno")

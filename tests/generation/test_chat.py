@@ -138,6 +138,15 @@ def test_save_appends_a_line_that_can_be_read_back(tmp_path: Path, monkeypatch: 
     assert told.remarks[4].startswith("cannot write \0")
 
 
+def test_save_knows_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    told = Told()
+    told.say("one", "/save ~/talk.jsonl", "/save ~nobody-has-this-name/talk.jsonl")
+    assert (tmp_path / "talk.jsonl").exists()
+    assert told.remarks[1].startswith("cannot write ~nobody-has-this-name")
+
+
 def test_save_keeps_a_last_line_without_its_line_break(tmp_path: Path) -> None:
     told, file = Told(), tmp_path / "talk.jsonl"
     file.write_text('{"messages": []}', encoding="utf-8")

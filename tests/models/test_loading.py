@@ -18,6 +18,7 @@ from minigrad.formats.huggingface import GENERATION
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.formats.safetensors import save_tensors
 from models.loading import InitialWeights, grown_config
+from models.pretrained import FOLDER
 from tests.models.tiny import TINY, VOCAB, build, tokens
 
 every_family = pytest.mark.parametrize("family", TINY)
@@ -205,3 +206,11 @@ def test_a_folder_without_a_model_is_answered_with_one_that_may_be_meant(read: A
         assert str(caught.value) == (
             f"{given} is not a run folder: it has no config.json; did you mean {tmp_path / 'mine'}?"
         )
+
+
+def test_a_quantised_model_names_a_folder_to_start_from_and_a_shipped_one_names_the_others(tmp_path: Path) -> None:
+    path = FOLDER / "vidya-v2-micro" / "config.json"
+    with pytest.raises(InputError, match=r"can be a --teacher; start from vidya-v2-nano or vidya-v2-nano-chat$"):
+        models.start_from(read_json(path), path, None, "auto")
+    with pytest.raises(InputError, match=r"take the folder of the model before it was quantised$"):
+        models.start_from(read_json(path), tmp_path / "config.json", None, "auto")

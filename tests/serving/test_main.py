@@ -18,6 +18,7 @@ import tokenizer
 from minigrad import InputError
 from minigrad.serving.__main__ import listen, load, main, places
 from minigrad.serving.settings import ServeConfig
+from minigrad.system.terminal import installation
 from models.pretrained import FOLDER
 from tests.source_files import ROOT
 
@@ -83,13 +84,13 @@ def test_without_the_extra_the_command_that_installs_it_is_given(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(["runs/a"]) == 2
-    assert "starlette is not installed; run: " in capsys.readouterr().err
+    assert f"starlette is not installed; run: {installation('[serve]')}" in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(InputError, match=f"cannot listen on 127.0.0.1, port {port}"):
+        with pytest.raises(InputError, match=f"^another program uses port {port}: end it, or give another --port$"):
             listen(ServeConfig(runs=("a",), port=port))
 
 

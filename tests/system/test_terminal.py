@@ -15,7 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.system import terminal
-from minigrad.system.terminal import command, fold_blank_lines, phase, prepare_output, printable, quoted, say
+from minigrad.system.terminal import (
+    command,
+    fold_blank_lines,
+    installation,
+    phase,
+    prepare_output,
+    printable,
+    quoted,
+    say,
+)
 from tests.command_words import command_words
 
 
@@ -52,6 +61,14 @@ def test_folded_text_says_how_many_blank_lines_it_leaves_out(text):
 @pytest.mark.parametrize("word", ["runs/a", "my runs/a", "C:\\my runs\\a", 'say "no"', "a'b", ""])
 def test_a_quoted_word_is_read_back_by_the_shell(word):
     assert command_words(f"python {quoted(word)}") == ["python", word]
+
+
+@pytest.mark.parametrize("extra", ["", "[serve]"])
+def test_the_command_that_installs_names_the_folder_of_pyproject(extra):
+    *start, folder = command_words(installation(extra))
+    assert start == [sys.executable, "-m", "pip", "install", "-e"]
+    assert folder.endswith(extra)
+    assert (Path(folder.removesuffix(extra)) / "pyproject.toml").is_file()
 
 
 def test_words_are_in_double_quotes_on_windows(monkeypatch):

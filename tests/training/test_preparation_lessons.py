@@ -20,8 +20,9 @@ from minigrad.finetuning.rewards import RewardLearning
 from minigrad.finetuning.supervised import SupervisedLearning
 from minigrad.finetuning.teaching import Lessons
 from minigrad.nn.language_model import LanguageModel
-from minigrad.training.preparation import distillation_for, lessons_for
-from minigrad.training.settings import RunSettings
+from minigrad.training.folder.opening import Opening
+from minigrad.training.preparation import Preparation, distillation_for, lessons_for
+from minigrad.training.settings import RunSettings, TrainConfig
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import EVERY, build
 from tokenizer.chat import ChatTemplate
@@ -115,3 +116,13 @@ def test_a_reference_reads_sequences_as_long_as_those_of_the_run() -> None:
         some = chosen("sft", "task:arithmetic", replay=0.5, init="runs/base", context=context)
         assert isinstance(some, Replay)
         assert some.teacher.config.context_length == longest
+
+
+@pytest.mark.parametrize(
+    ("objective", "data", "message"),
+    [("sft", "task:sort", "unknown task 'sort'; did you mean 'sorting'"), ("grpo", "book.txt", "which need a task")],
+)
+def test_a_task_that_cannot_be_taught_is_refused_before_anything_is_read(objective, data, message) -> None:
+    asked = TrainConfig(objective=objective, data=data, init="nowhere")
+    with pytest.raises(InputError, match=message):
+        Preparation(Opening(asked, (), None)).plan_run()

@@ -28,6 +28,7 @@ from tokenizer.vidya_v1 import KINDS
 BYTE_LEVEL_FLAGS = {"split": "split", "special_tokens": "special", "min_frequency": "min-frequency", "nfc": "nfc"}
 
 STANDARD_INPUT = Path("-")
+_END = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
 READ_SIZE = 2**24  # bytes; a file is read in parts of about this size, each ending at a line end
 MAX_DIGITS = 20  # a longer number is not a token id, and Python reads none of more than 4,300 digits
 
@@ -129,6 +130,8 @@ def _inputs(files: Iterable[Path]) -> Iterator[bytes]:
     for file in files or [STANDARD_INPUT]:
         if file == STANDARD_INPUT and sys.stdin is None:
             raise TokenizerError("standard input is closed: name a file.")
+        if file == STANDARD_INPUT and sys.stdin.isatty():
+            say(f"[type the input, then end it with {_END} on a line of its own]", sys.stderr)
         yield sys.stdin.buffer.read() if file == STANDARD_INPUT else read_file(file, may_be_pipe=True)
 
 
@@ -152,13 +155,17 @@ def _check_place(path: Path, *, as_file: bool) -> None:
 
 
 def _text_files(paths: Iterable[Path], pattern: str | None) -> Iterator[Path]:
-    """Yield the files, and those in the folders in the order of their names, without hidden ones."""
+    """Yield the files, and those in the folders in the order of their names, without hidden ones.
+
+    Raises TokenizerError for a path that is not there, and for a folder that cannot be read.
+    """
     for path in paths:
         if not path.exists():
             raise TokenizerError(f"cannot read {path}: there is no such file or folder.")
         if not path.is_dir():
             yield path
             continue
+        _check_folders(path)
         try:
             found = sorted(path.rglob("*" if pattern is None else pattern))
         except (ValueError, NotImplementedError) as error:
@@ -166,6 +173,16 @@ def _text_files(paths: Iterable[Path], pattern: str | None) -> Iterator[Path]:
         for file in found:
             if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
                 yield file
+
+
+def _check_folders(top: Path) -> None:
+    """Raise TokenizerError if a folder that is not hidden cannot be read: `Path.rglob` would leave it out."""
+
+    def refuse(error: OSError) -> None:
+        raise TokenizerError(f"cannot read {error.filename}: {error.strerror}.") from error
+
+    for _, folders, _ in os.walk(top, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
 
 
 def _texts(file: Path, errors: str, sizes: list[int]) -> Iterator[str]:

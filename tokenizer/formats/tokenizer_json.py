@@ -134,6 +134,8 @@ def read(path: Path) -> Vocabulary:
     Raises TokenizerError naming the file and the field.
     """
     file = path / FILE if path.is_dir() else path
+    if not file.exists() and (inside := [str(each.parent) for each in sorted(path.glob(f"*/{FILE}"))[:5]]):
+        raise TokenizerError(f"{path} holds no {FILE}; did you mean {' or '.join(inside)}?")
     document, config = read_json(file), read_config(file.parent)
     try:
         return _vocabulary(document, config)

@@ -21,7 +21,7 @@ from minigrad.formats.json_files import read_json
 from minigrad.formats.typed import read_dataclass
 from minigrad.formats.weights import HEAD, check_arrays, read_weights, rename_published, without_copy_of_tied
 from minigrad.options import REQUIRED, option, shown
-from minigrad.system.terminal import printable
+from minigrad.system.terminal import printable, quoted
 from minigrad.typing import Array
 
 _MOST = 2**31 - 1  # llama.cpp's settings are whole numbers of 32 bits
@@ -52,7 +52,7 @@ def read_network(folder: Path) -> Network:
         raise InputError(
             f"{path} is of model_type 'vidya-v2', which llama.cpp cannot run, because keys are shifted or values added "
             "up: train with --set key_shift=false, or open it in transformers, after python -m "
-            f"minigrad.formats.transformers {folder}"
+            f"minigrad.formats.transformers {quoted(folder)}"
         )
     if not isinstance(kind, str) or kind not in _ARCHITECTURES:
         known = " and ".join(f"{name} ({ours})" for name, (ours, _) in _ARCHITECTURES.items())

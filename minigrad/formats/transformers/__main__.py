@@ -15,6 +15,7 @@ from minigrad.formats.huggingface import config_path, require_floats
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.options import REQUIRED, option, shown
 from minigrad.system.files import write_text
+from minigrad.system.locks import FolderLock
 from minigrad.system.terminal import prepare_output, say
 
 PROGRAM = "python -m minigrad.formats.transformers"
@@ -38,18 +39,21 @@ def export(config: TransformersConfig) -> None:
     """Write the files into the folder, and their classes into its config.json.
 
     Raises InputError if the folder holds a model that transformers opens without them, or cannot open even with them,
-    and for a file of the same name with another content, which is left as it is.
+    for a file of the same name with another content, which is left as it is, and if another process writes into the
+    folder.
     """
     folder = Path(config.run)
     path = config_path(folder)
-    values = read_json(path)
-    _check(values, path)
-    for name in FILES:
-        if (file := folder / name).exists() and file.read_bytes() != _template(name).encode():
-            raise InputError(f"{file} has another content and is not overwritten; move it away first")
-    for name in FILES:
-        write_text(folder / name, _template(name))
-    write_json(path, values | {"auto_map": CLASSES})
+    with FolderLock() as lock:
+        lock.take(folder)
+        values = read_json(path)
+        _check(values, path)
+        for name in FILES:
+            if (file := folder / name).exists() and file.read_bytes() != _template(name).encode():
+                raise InputError(f"{file} has another content and is not overwritten; move it away first")
+        for name in FILES:
+            write_text(folder / name, _template(name))
+        write_json(path, values | {"auto_map": CLASSES})
     say(f'AutoModelForCausalLM.from_pretrained("{folder}", trust_remote_code=True) opens it, by {" and ".join(FILES)}')
 
 

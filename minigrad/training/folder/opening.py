@@ -13,6 +13,7 @@ from minigrad.errors import InputError
 from minigrad.formats.folders import RUNS
 from minigrad.options import flag_of
 from minigrad.system.locks import FolderLock
+from minigrad.system.terminal import quoted
 from minigrad.system.units import plural
 from minigrad.training.budget import Budget, read_decay
 from minigrad.training.folder import checkpoint
@@ -91,7 +92,7 @@ def _open_existing(given: TrainConfig, explicit: Collection[str], lock: FolderLo
     if record.result and not checkpoint.steps(path):
         raise InputError(
             f"{path} has ended after {plural(record.result['steps'], 'step')}, and its checkpoints are gone, so it "
-            f"cannot continue; a new run begins from its weights with --init {path}"
+            f"cannot continue; a new run begins from its weights with --init {quoted(path)}"
         )
     settings.check_processes(world.size)
     if record.processes != world.size and record.settings.get("threads") is None:
@@ -155,7 +156,7 @@ def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record
     if steps is not None and (0 if record.used.get("schedule") == "cosine" else decay[0][0]) < step < steps:
         raise InputError(
             f"{folder} is at step {step:,} of {steps:,}, and its learning rate has begun to decay. Finish it first "
-            f"(--resume {folder}), then continue with a larger limit."
+            f"(--resume {quoted(folder)}), then continue with a larger limit."
         )
     if step == steps:
         decays += [""] * (len(stages) - len(decays)) + [record.used.get("decay") or ""]

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from minigrad.data import corpus, mixture
 from minigrad.errors import InputError
-from minigrad.formats.folders import RUNS
+from minigrad.formats.folders import RUNS, check_folder
 from minigrad.system.files import kind_of, reason
 from minigrad.system.locks import LOCK_FILE, FolderLock
-from minigrad.system.terminal import command
+from minigrad.system.terminal import command, quoted
 from minigrad.training.folder.record import FILE, Record
-from minigrad.training.settings import TrainConfig
+from minigrad.training.settings import REWARDED, TrainConfig
 
 
 def check_places(settings: TrainConfig, tokenizers: Collection[str] = ()) -> None:
@@ -26,16 +26,17 @@ def check_places(settings: TrainConfig, tokenizers: Collection[str] = ()) -> Non
     """
     if settings.resume is not None:  # text, tokenizer and initial weights are those of its folder
         if settings.resume:
-            Record.read(Path(settings.resume))
+            check_texts(Record.read(Path(settings.resume)))
         return
-    if settings.is_lesson and settings.data in corpus.NAMES:
-        raise InputError(f"--objective {settings.objective} needs --data FILE, a file of conversations, or task:NAME")
-    is_task = settings.objective and settings.data.startswith("task:")
-    texts = [] if is_task else [*mixture.parse_shares(settings.data)]
+    if settings.is_lesson and settings.objective not in REWARDED and not settings.data.startswith("task:"):
+        _check_conversations(settings)
+    texts = [] if settings.is_lesson else [*mixture.parse_shares(settings.data)]
     texts += [] if settings.held_out is None else [settings.held_out]
     texts += [] if settings.replay_text is None else mixture.parse_shares(settings.replay_text)
     for text in texts:
         corpus.check_name(text)
+    if settings.is_lesson and settings.replay_text is None and (record := Record.known(Path(settings.init or ""))):
+        check_texts(record, ", or give --replay-text")
     known = settings.trains_tokenizer or settings.tokenizer in tokenizers
     if settings.tokenizer is not None and not known:
         try:
@@ -45,23 +46,48 @@ def check_places(settings: TrainConfig, tokenizers: Collection[str] = ()) -> Non
     for flag, name in (("init", settings.init), ("teacher", settings.teacher)):
         if name is not None and not os.path.isdir(name):  # noqa: PTH112  (False for a name that no folder can have)
             raise InputError(f"--{flag} {name} is not a folder; name a run folder, or a Hugging Face folder")
+        if name is not None:
+            check_folder(Path(name))
     if settings.out is not None and not settings.plan:
         refuse_existing(Path(settings.out))
+
+
+def _check_conversations(settings: TrainConfig) -> None:
+    """Raise InputError if --data of lessons is not a file; what is in it is checked later."""
+    expected = "a file of conversations, or task:NAME"
+    if settings.data in corpus.NAMES:
+        raise InputError(f"--objective {settings.objective} needs --data FILE, {expected}")
+    if not corpus.exists(settings.data):
+        raise InputError(f"there is no file {settings.data}. {corpus.closest(settings.data)}Expected {expected}")
+    if Path(settings.data).is_dir():
+        raise InputError(f"{settings.data} is a folder; expected {expected}")
+
+
+def check_texts(record: Record, otherwise: str = "") -> None:
+    """Raise InputError if a text of a recorded run is not found from here; `otherwise` adds a way out."""
+    for text in (*mixture.parse_shares(record.text_name), record.used.get("held_out")):
+        if text and not corpus.is_known(text) and not Path(text).is_absolute():
+            raise InputError(
+                f"the run reads {text!r}, a path relative to the folder in which it was started; give the command "
+                f"there{otherwise}"
+            )
 
 
 def refuse_existing(folder: Path) -> None:
     """Raise InputError if `folder` exists and is not empty, or cannot be made: a run is never overwritten."""
     if folder.is_dir() and _is_in_use(folder):
-        way_out = f"continue it with --resume {folder}, or " if (folder / FILE).exists() else ""
+        way_out = f"continue it with --resume {quoted(folder)}, or " if (folder / FILE).exists() else ""
         raise InputError(f"{folder} exists and is left as it is: {way_out}choose another --out")
     _refuse_impossible(folder)
 
 
 def _refuse_impossible(folder: Path) -> None:
-    """Raise InputError if `folder` cannot be made, because a file or a broken link is in its place or above it."""
+    """Raise InputError if `folder` cannot be made or written: what is in its place or above it does not allow it."""
     found = next((place for place in (folder, *folder.parents) if place.is_symlink() or place.exists()), None)
-    if found is None or found.is_dir():
+    if found is None or (found.is_dir() and os.access(found, os.W_OK)):
         return
+    if found.is_dir():
+        raise InputError(f"--out {folder} cannot be written, because {found} may not be written to")
     kind = kind_of(found.stat().st_mode) if found.exists() else "a link that leads nowhere"
     if found == folder:
         raise InputError(f"--out {folder} is {kind}; name a folder")

@@ -93,7 +93,7 @@ class Record:
         if not folder.is_dir():
             raise InputError(f"there is no run folder {folder}{did_you_mean(folder, FILE)}")
         if not (folder / FILE).exists():
-            raise InputError(f"{folder} is not a run folder of train.py: it has no {FILE}")
+            raise InputError(f"{folder} is not a run folder of train.py: it has no {FILE}{did_you_mean(folder, FILE)}")
         content = read_json(folder / FILE)
         if "held_out_text" in content:  # as validation text was called before there was a test
             content["validation_text"] = content.pop("held_out_text")

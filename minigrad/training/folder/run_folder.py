@@ -17,7 +17,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.options import flag_of
 from minigrad.system.files import reason
 from minigrad.system.locks import LOCK_FILE, FolderLock
-from minigrad.system.terminal import command, in_lines, say
+from minigrad.system.terminal import command, in_lines, quoted, say
 from minigrad.training.budget import Decay, write_decay
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.places import lock_new, lock_unused
@@ -64,11 +64,38 @@ def difference(record: Record, found: Mapping[str, str]) -> str:
 
 
 def check_beginnings(settings: TrainConfig, test: Iterable[str]) -> None:
-    """Raise InputError if a test is wanted, and a model was trained on the test text.
+    """Raise InputError if a test is wanted, and one of the `beginnings` was trained on the test text."""
+    if not settings.test:
+        return
+    found = of_test(test)
+    for folder, record in beginnings(settings):
+        if record.text_name == settings.text and record.test_text != found:
+            raise InputError(
+                f"the model in {folder} was trained on text that is now for the test, so a test would tell nothing: "
+                "leave out --test"
+            )
 
-    The models are those of --init and --teacher, and all that these began from or learned from.
+
+def describe_doubt(settings: TrainConfig, validation: TokenFile) -> str:
+    """Return a warning if one of the `beginnings` may have been trained on the validation text, else "".
+
+    The text that it held out has the same name and other tokens. The documentation of another Python is such a text.
     """
-    found, folders, seen = of_test(test), [settings.init, settings.teacher] if settings.test else [], set[Path]()
+    name, found = settings.held_out or settings.text, fingerprint(validation)
+    for folder, record in beginnings(settings):
+        has_text = name in (record.text_name, record.used.get("held_out"))
+        if has_text and record.validation_text not in ("", found):
+            return (
+                f"the validation text of {name} is not the one that the model in {folder} held out: the text has "
+                "changed, or Python has another version. That model may have been trained on part of it, so these "
+                "scores may be too good; --held-out names another text"
+            )
+    return ""
+
+
+def beginnings(settings: TrainConfig) -> Iterator[tuple[str, Record]]:
+    """Yield the folder and the record of each model that a run begins from or learns from, directly or not."""
+    folders, seen = [settings.init, settings.teacher], set[Path]()
     while folders:
         folder = folders.pop()
         # A renamed folder may have the name of the run that it began from, and so name itself.
@@ -76,11 +103,7 @@ def check_beginnings(settings: TrainConfig, test: Iterable[str]) -> None:
             continue
         seen.add(path)
         if (record := Record.known(Path(folder))) is not None:
-            if record.text_name == settings.text and record.test_text != found:
-                raise InputError(
-                    f"the model in {folder} was trained on text that is now for the test, so a test would tell "
-                    "nothing: leave out --test"
-                )
+            yield folder, record
             folders += [record.used.get("init"), record.used.get("teacher")]
 
 
@@ -197,10 +220,10 @@ class RunFolder:
             return
         init, rank = self.record.used.get("init"), self.record.used.get("adapter_rank")
         if self.record.base == found["base"]:
-            way_out = f"Start a new one from its weights: --init {self.path} --out DIR"
+            way_out = f"Start a new one from its weights: --init {quoted(self.path)} --out DIR"
         else:  # the adapters would change a model that they were not trained for
             way_out = f"Its adapters belong to the model that was in {init}: put that one back, or train new adapters: "
-            way_out += f"--init {init} --adapter-rank {rank} --out DIR"
+            way_out += f"--init {quoted(init)} --adapter-rank {rank} --out DIR"
         raise InputError(
             f"{changed} is not the one that {self.path} began with, so the run cannot continue as if it had never "
             f"stopped. {way_out}"

@@ -21,7 +21,7 @@ from minigrad.training.planning.plan import Plan
 _LEAST_WORTH = 0.005  # of the last pass over a text, before the plan warns: the 13th, of 0.01, was still worth reading
 
 
-_UNUSUAL = ("adapters", "claimed", "lessons", "positions", "variables", "processes")
+_UNUSUAL = ("adapters", "claimed", "lessons", "caution", "positions", "variables", "processes")
 """Rows that a usual run lacks: where one has something to say, the brief plan has it too."""
 
 
@@ -68,6 +68,7 @@ def _model_rows(plan: Plan) -> dict[str, str]:
         "claimed": plan.claim,
         "lessons": plan.taught,
         **text_rows(plan.text, model.config.vocab_size, _tokens_to_read(plan)),
+        "caution": plan.doubt,
         "step": tokens + plan.source.describe(settings.batch * settings.accumulate) + ", "
         f"peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}{late}, "
         f"updates by {NAMES[settings.optimizer]}, dropout {settings.dropout:g}",

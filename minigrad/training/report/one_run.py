@@ -75,13 +75,16 @@ def write_report(
 def compare_with_xz(result: Mapping[str, Any]) -> str:
     """Return a sentence that compares the model with the compressor xz, or says why xz did not run.
 
+    If the model may have been trained on the validation text, a warning follows.
+
     >>> compare_with_xz({"bits_per_byte": 1.71, "xz_bits_per_byte": 1.8, "test_bits_per_byte": 1.74})
     'Validation: 1.71 bits per byte (lower is better; xz -9e: 1.80). Test: 1.74.'
     """
     xz, test = result["xz_bits_per_byte"], result.get("test_bits_per_byte")
     beside = f"no figure of xz: {result['no_xz']}" if xz is None else f"xz -9e: {xz:.2f}"
     tested = "" if test is None else f" Test: {test:.2f}."
-    return f"Validation: {result['bits_per_byte']:.2f} bits per byte (lower is better; {beside}).{tested}"
+    doubt = f" Caution: {result['doubt']}." if result.get("doubt") else ""
+    return f"Validation: {result['bits_per_byte']:.2f} bits per byte (lower is better; {beside}).{tested}{doubt}"
 
 
 def _facts(records: Sequence[Mapping[str, Any]], seconds: float, memory: int) -> str:

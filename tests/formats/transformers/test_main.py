@@ -15,6 +15,7 @@ import pytest
 
 import models
 from minigrad.formats.transformers.__main__ import CLASSES, FILES, main
+from minigrad.system.locks import LOCK_FILE, FolderLock
 from tests.models import tiny
 from tests.test_english import refused_in
 
@@ -53,6 +54,18 @@ def test_a_file_that_was_changed_is_not_overwritten(run: Path, capsys: pytest.Ca
     assert own.read_text(encoding="utf-8") == "# my own work\n"
     assert not (run / FILES[0]).exists()
     assert "auto_map" not in config_of(run)
+
+
+def test_a_folder_into_which_another_process_writes_stays_as_it_is(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FolderLock() as lock:
+        lock.take(run)
+        assert main([str(run)]) == 2
+    assert f"{run} is being written by another process" in capsys.readouterr().err
+    assert "auto_map" not in config_of(run)
+    assert main([str(run)]) == 0
+    assert not (run / LOCK_FILE).exists()
 
 
 def test_the_classes_that_config_json_names_are_in_the_files(run: Path) -> None:

@@ -35,8 +35,8 @@ def trained(tmp_path):
 def run(capfdbinary, monkeypatch):
     """Run a command line with some standard input; the exit code, the output and the errors."""
 
-    def call(*arguments, stdin=b""):
-        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(stdin)))
+    def call(*arguments, stdin=b"", is_terminal=False):
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(stdin), isatty=lambda: is_terminal))
         capfdbinary.readouterr()
         try:
             code = main([str(argument) for argument in arguments])

@@ -1,5 +1,7 @@
+import os
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +37,33 @@ def test_trains_flags_reach_the_trainer(run, corpus, tmp_path, text):
 def test_a_tokenizer_of_another_kind_is_trained_on_lines(run, corpus, tmp_path, text):
     assert run("train", corpus, "--out", tmp_path / "new", "--vocab", 270, "--kind", "vidya-v1")[0] == 0
     assert tokenizer.load(tmp_path / "new").vocabulary == vidya_v1.train(text.splitlines() * 2, 11).vocabulary
+
+
+def test_a_folder_that_cannot_be_read_is_refused_unless_it_is_hidden(run, corpus, tmp_path, monkeypatch):
+    for name in ("closed", ".closed"):
+        (tmp_path / "texts" / name).mkdir(parents=True)
+    (tmp_path / "texts" / "a.txt").write_bytes((corpus / "a.txt").read_bytes())
+    closed, scan = {".closed"}, os.scandir
+
+    def refuse(path):
+        if Path(path).name in closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert run("train", tmp_path / "texts", "--out", tmp_path / "new", "--vocab-size", 280)[0] == 0
+    closed.add("closed")
+    code, _, errors = run("train", tmp_path / "texts", "--out", tmp_path / "other", "--vocab-size", 280)
+    assert code == 2
+    assert f"cannot read {tmp_path / 'texts' / 'closed'}: Permission denied." in errors
+
+
+@pytest.mark.parametrize("command", ["encode", "decode", "show"])
+def test_a_terminal_is_asked_for_the_input(run, trained, command):
+    code, out, errors = run(command, trained[0], stdin=b"65", is_terminal=True)
+    assert code == 0
+    assert errors.startswith("[type the input, then end it with Ctrl-")
+    assert run(command, trained[0], stdin=b"65") == (0, out, "")
 
 
 def test_large_files_are_read_in_parts_of_whole_lines(run, corpus, tmp_path, monkeypatch, text):

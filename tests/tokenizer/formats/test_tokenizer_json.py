@@ -204,6 +204,16 @@ def test_a_file_that_is_no_json_object_is_named(tmp_path, content):
         tokenizer.load(tmp_path)
 
 
+def test_a_folder_of_folders_with_tokenizers_names_them(tmp_path):
+    for name in ("a", "b", "c/d"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "tokenizer.json").touch()
+    with pytest.raises(TokenizerError) as caught:
+        tokenizer.load(tmp_path)
+    meant = f"did you mean {tmp_path / 'a'} or {tmp_path / 'b'}?"
+    assert str(caught.value) == f"{tmp_path} holds no tokenizer.json; {meant}"
+
+
 def test_a_missing_or_undecodable_file_is_named(tmp_path):
     with pytest.raises(TokenizerError, match=r"cannot read .*tokenizer\.json: No such file"):
         tokenizer.load(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,23 +43,60 @@ def first_unused(name: str) -> Path:
         ({"resume": "nano"}, "there is no run folder nano; did you mean runs/nano?"),
         ({"resume": "my_texts"}, "my_texts is not a run folder of train.py: it has no minigrad.json"),
         ({"out": "runs/nano"}, "runs/nano exists and is left as it is: continue it with --resume runs/nano, or"),
+        ({"init": "runs/nano"}, "runs/nano has no weights yet: its training has not reached the first checkpoint"),
+        ({"init": "my_texts"}, "my_texts is not a run folder: it has no config.json"),
+        ({"resume": "runs/nano/best"}, "runs/nano/best is not a run folder of train.py: it has no minigrad.json; did"),
         ({"objective": "sft", "init": "a"}, "--objective sft needs --data FILE, a file of conversations, or task:NAME"),
+        (
+            {"objective": "sft", "data": "bok.txt"},
+            "there is no file bok.txt. Did you mean book.txt? Expected a file of",
+        ),
+        ({"objective": "dpo", "data": "my_texts"}, "my_texts is a folder; expected a file of conversations, or task:"),
+        (
+            {"out": "runs/my run"},
+            "runs/my run exists and is left as it is: continue it with --resume 'runs/my run', or",
+        ),
         # The text comes first: without it there is nothing to put into a folder.
         ({"data": "nowhere", "out": "runs/nano"}, "there is no data called 'nowhere'."),
     ],
 )
 def test_a_place_that_cannot_be_used_is_named(here: Path, settings: dict[str, str], message: str) -> None:
-    begin(here / "runs" / "nano")
+    (begin(here / "runs" / "nano") / "best").mkdir()
+    begin(here / "runs" / "my run")
     (here / "my_texts").mkdir()
+    (here / "book.txt").touch()
     with pytest.raises(InputError) as caught:
         check_places(TrainConfig(**settings))
     assert str(caught.value).replace("\\", "/").startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("data", "held_out"), [("texts", None), ("python-docs", "texts"), ("texts:1,/nowhere:1", None)]
+)
+def test_a_relative_text_of_a_recorded_run_is_looked_for_where_the_run_was_started(here: Path, data, held_out) -> None:
+    settings = {"data": data, "held_out": held_out}
+    (here / "runs").mkdir()
+    Record(data=data, parameters=1, settings=settings).write(here / "runs")
+    start = "the run reads 'texts', a path relative to the folder in which it was started; give the command there"
+    with pytest.raises(InputError, match=f"^{start}$"):
+        check_places(TrainConfig(resume="runs"))
+    for name in ("book.txt", "runs/config.json"):
+        (here / name).touch()
+    lessons = TrainConfig(init="runs", objective="sft", data="book.txt")
+    with pytest.raises(InputError, match=f"^{start}, or give --replay-text$"):
+        check_places(lessons)
+    check_places(replace(lessons, replay_text="python-docs"))
+    (here / "texts").mkdir()
+    check_places(TrainConfig(resume="runs"))
+
+
 def test_places_that_are_there_are_accepted(here: Path) -> None:
     (here / "my_texts").mkdir()
-    (here / "tokenizer.json").write_text("{}", encoding="utf-8")
-    check_places(TrainConfig(data="my_texts", tokenizer="tokenizer.json", init="my_texts", out="new"))
+    (here / "model").mkdir()
+    for name in ("tokenizer.json", "model/config.json"):
+        (here / name).write_text("{}", encoding="utf-8")
+    check_places(TrainConfig(data="my_texts", tokenizer="tokenizer.json", init="model", out="new"))
+    check_places(TrainConfig(data="task:unknown", objective="sft"))  # the tasks are looked up later
     check_places(TrainConfig(data="https://example.org/text.txt"))
     check_places(TrainConfig(data="nowhere", resume=""))  # a continued run reads the text that its folder names
     check_places(TrainConfig(out=str(begin(here / "run")), plan=True))  # a plan writes nothing
@@ -73,6 +111,15 @@ def test_an_existing_folder_is_not_overwritten(tmp_path: Path) -> None:
     begin(tmp_path / "run")
     with pytest.raises(InputError, match=r"is left as it is: continue it with --resume .*, or choose another --out$"):
         refuse_existing(tmp_path / "run")
+
+
+def test_a_folder_that_may_not_be_written_to_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "closed").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).name != "closed" and mode == os.W_OK)
+    refuse_existing(Path("open/new"))
+    for name in ("closed", "closed/a/new"):
+        with pytest.raises(InputError, match=f"^--out {name} cannot be written, because closed may not be written to$"):
+            refuse_existing(Path(name))
 
 
 def test_new_runs_are_numbered_in_their_order(here: Path) -> None:

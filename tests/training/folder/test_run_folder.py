@@ -6,13 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
+from minigrad.data.tokens.token_files import TokenFile
 from minigrad.errors import InputError, RunError
 from minigrad.system.locks import FolderLock
 from minigrad.training.folder.places import unused_folders
 from minigrad.training.folder.record import Record
-from minigrad.training.folder.run_folder import RunFolder, check_beginnings, of_test
+from minigrad.training.folder.run_folder import RunFolder, check_beginnings, describe_doubt, fingerprint, of_test
 from minigrad.training.settings import TrainConfig
 from tests.distributed.rooms import Room, together
 from tests.training.folder.test_opening import ASKED, USED, NoTokenizer, begin
@@ -111,3 +113,26 @@ def test_a_model_that_descends_from_one_trained_on_the_test_text_is_not_tested(t
         with pytest.raises(InputError, match=r"first was trained on text that is now for the test"):
             check_beginnings(TrainConfig(**named, data="a text", test=True), ["held out"])
         check_beginnings(TrainConfig(**named, data="a third", test=True), ["held out"])
+
+
+def held_out(*tokens: int) -> TokenFile:
+    return TokenFile(np.array(tokens, dtype=np.uint16), 9, None)
+
+
+@pytest.mark.parametrize("flag", ["init", "teacher"])
+@pytest.mark.parametrize("used", [{"data": "a text"}, {"data": "all", "held_out": "a text"}])
+def test_a_validation_text_that_an_earlier_model_did_not_hold_out_is_doubtful(tmp_path, flag, used):
+    """As the documentation of another Python: what it holds out was trained on in part."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    facts = {"parameters": 1, "validation_text": fingerprint(held_out(1, 2))}
+    for folder, init in ((first, None), (second, str(first))):
+        folder.mkdir()
+        Record(data=used["data"], settings=used | {"init": init}, **facts).write(folder)
+    settings = TrainConfig(**{flag: str(second)}, data="a text")
+    assert describe_doubt(settings, held_out(1, 2)) == ""
+    doubt = describe_doubt(settings, held_out(1, 3))
+    assert doubt.startswith(f"the validation text of a text is not the one that the model in {second} held out: ")
+    assert describe_doubt(replace(settings, held_out="another text"), held_out(1, 3)) == ""
+    Record(data="b", parameters=1, settings={"init": str(first)}).write(second)
+    assert f"the model in {first} held out" in describe_doubt(settings, held_out(1, 3))
+    assert describe_doubt(TrainConfig(data="a text"), held_out(1, 3)) == ""

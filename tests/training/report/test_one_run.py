@@ -148,6 +148,11 @@ def test_the_headline_compares_the_figures(run, ours, xz, expected):
     assert expected in PageReader(write(run, figures)).text
 
 
+def test_a_score_on_text_that_may_have_been_trained_on_has_a_warning(run):
+    assert "better; xz -9e: 1.80). Caution: it was read." in PageReader(write(run, {"doubt": "it was read"})).text
+    assert "Caution" not in PageReader(write(run)).text
+
+
 def test_a_run_without_a_logged_step_has_a_report(tmp_path):
     reader = PageReader(write(tmp_path, samples=[]))
     assert "No step was logged." in reader.text
