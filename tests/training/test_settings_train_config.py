@@ -83,10 +83,10 @@ def test_the_defaults_are_allowed():
 
 def test_the_smallest_vocabulary_is_that_of_a_tokenizer_without_merges():
     smallest = 256 + len(tokenizer.SPECIAL_TOKENS)
-    validate(TrainConfig(vocab=smallest))
+    TrainConfig(vocab=smallest).check()
     assert tokenizer.train(["text"], vocab_size=smallest).vocab_size == smallest
-    with pytest.raises(InputError):
-        validate(TrainConfig(vocab=smallest - 1))
+    with pytest.raises(InputError, match="--vocab takes at least 261"):
+        TrainConfig(vocab=smallest - 1).check()
 
 
 def test_a_flag_that_both_programs_have_means_the_same_in_both():

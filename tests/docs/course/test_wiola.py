@@ -17,7 +17,7 @@ from tests.small_runs import quick_runs, write_text
 from tests.source_files import ROOT
 from tokenizer.cli.command_line import main as tokenizer_program
 
-PAGE = (ROOT / "docs/course/wiola.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/course/wiola.md").read_text(encoding="utf-8").replace(" \\\n", " ")  # a command is one line
 TINY = "width=16,num_heads=4,num_kv_heads=1,dsff_narrow=8,dsff_wide=16"
 
 
