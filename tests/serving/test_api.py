@@ -64,13 +64,17 @@ def test_a_stream_has_the_text_of_a_whole_reply(wire: Wire) -> None:
 
 
 def test_a_chat_streams_its_role_its_text_and_its_reason(wire: Wire) -> None:
-    asked = {"messages": HELLO, "max_tokens": 9, "seed": 3, "n": 2}
+    asked = {"messages": HELLO, "max_tokens": 30, "seed": 3, "n": 2, "temperature": 2}
     whole = wire.call(CHAT, asked).json
-    texts, reasons = ["", ""], [None, None]
-    for chunk in wire.call(CHAT, asked | {"stream": True}).events:
+    roles, texts, reasons = ["", ""], ["", ""], [None, None]
+    *chunks, last = wire.call(CHAT, asked | {"stream": True, "stream_options": {"include_usage": True}}).events
+    for chunk in chunks:
         (choice,) = chunk["choices"]
+        roles[choice["index"]] += choice["delta"].get("role", "")
         texts[choice["index"]] += choice["delta"]["content"]
         reasons[choice["index"]] = choice["finish_reason"] or reasons[choice["index"]]
+    assert roles == ["assistant", "assistant"]
+    assert last["usage"] == whole["usage"]  # with tokens that complete no character
     assert texts == [choice["message"]["content"] for choice in whole["choices"]]
     assert reasons == [choice["finish_reason"] for choice in whole["choices"]]
 
@@ -95,11 +99,12 @@ def test_an_echo_scores_the_prompt_as_its_tokens_are_expected(wire: Wire, tok: A
 
 
 def test_each_text_echoes_its_own_prompt(wire: Wire) -> None:
-    asked = {"prompt": ["to be", "or not"], "n": 2, "max_tokens": 1, "echo": True}
+    asked = {"prompt": ["to be", "or not"], "n": 2, "max_tokens": 5, "echo": True}
     found = wire.call(COMPLETIONS, asked).json
     assert [choice["text"][:5] for choice in found["choices"]] == ["to be", "to be", "or no", "or no"]
     assert wire.metric("prompt_tokens_total") == found["usage"]["prompt_tokens"]
-    assert wire.metric("generated_tokens_total") == found["usage"]["completion_tokens"] == 4
+    assert wire.metric("generated_tokens_total") == found["usage"]["completion_tokens"] > 4
+    assert wire.metric("first_token_seconds_count") == 1
 
 
 def test_users_at_one_address_take_turns(make_served: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,6 +179,7 @@ def test_a_client_that_goes_away_frees_its_places(
         until(is_gone_after_a_turn)
         assert len(written) < 500
         assert not wire.server._api._jobs
+        assert streams or 'path="/v1/completions",status="499"' in wire.call("/metrics").text
         turns.release(1000)
 
 
@@ -340,6 +346,14 @@ def test_what_cannot_be_served_is_refused_with_a_sentence(
         answer = wire.call(path, body, **headers)
     assert answer.status == status
     assert len(answer.json["error"]["message"].split()) > 3
+
+
+def test_no_text_is_longer_than_the_server_allows(make_served: Make) -> None:
+    with serving([make_served()], max_tokens=5) as wire:
+        asked = {"prompt": "to be", "seed": 5}
+        assert wire.call(COMPLETIONS, asked).json["usage"]["completion_tokens"] == 5
+        refused = wire.call(COMPLETIONS, asked | {"max_tokens": 6})
+    assert (refused.status, refused.json["error"]["param"]) == (400, "max_tokens")
 
 
 def test_a_request_has_as_many_bytes_as_are_allowed_and_no_more(make_served: Make) -> None:
