@@ -15,7 +15,7 @@ from unittest.mock import Mock
 import pytest
 from starlette.requests import Request
 
-from minigrad.serving.api import Api, Deadline, Job
+from minigrad.serving.api import Api, Deadline, Job, _event
 from minigrad.serving.replies import Part
 from minigrad.serving.scheduler import Text
 from minigrad.serving.served import Served
@@ -77,6 +77,12 @@ def test_a_chat_streams_its_role_its_text_and_its_reason(wire: Wire) -> None:
     assert last["usage"] == whole["usage"]  # with tokens that complete no character
     assert texts == [choice["message"]["content"] for choice in whole["choices"]]
     assert reasons == [choice["finish_reason"] for choice in whole["choices"]]
+
+
+def test_events_hold_no_line_end_of_unicode() -> None:
+    event = _event({"text": "a\u2028é\u0085"})
+    assert event.isascii()
+    assert json.loads(event.removeprefix("data: ")) == {"text": "a\u2028é\u0085"}
 
 
 def test_a_stop_string_ends_a_text(wire: Wire) -> None:
@@ -360,6 +366,11 @@ def test_a_request_has_as_many_bytes_as_are_allowed_and_no_more(make_served: Mak
     with serving([make_served()], body_kilobytes=4) as wire:
         body = json.dumps({"prompt": "to be", "max_tokens": 1}).encode().ljust(4096)
         assert [wire.call(COMPLETIONS, each).status for each in (body, body + b" ")] == [200, 413]
+
+
+def test_a_path_that_takes_another_method_names_it(make_served: Make) -> None:
+    with serving([make_served()]) as wire:
+        assert wire.call(COMPLETIONS).headers["allow"] == "POST"
 
 
 def test_a_fault_that_cannot_be_printed_is_answered(make_served: Make, monkeypatch: pytest.MonkeyPatch) -> None:
