@@ -87,6 +87,31 @@ def test_the_files_are_those_of_peft_and_give_the_same_model(
     )
 
 
+def test_a_base_is_looked_for_from_here_and_from_the_folder_of_its_adapters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, folder = taught("vidya-v2", tmp_path), tmp_path / "adapter"
+    rewrite(folder, base_model_name_or_path="../base")
+    assert base_of(folder) == folder / "../base"
+    monkeypatch.chdir(tmp_path)
+    rewrite(folder, base_model_name_or_path="base")
+    assert base_of(folder) == Path("base")
+    save(model, "again", base="base")
+    assert base_of("again") == tmp_path / "base"  # wherever the program is started
+    (tmp_path / "base" / CONFIG).write_text("{}", encoding="utf-8")
+    assert not is_adapter("base")  # a folder of both is read as a model
+
+
+def test_weights_that_are_given_are_saved_in_place_of_the_trained_ones(tmp_path: Path) -> None:
+    model = taught("vidya-v2", tmp_path)
+    save(model, tmp_path / "twice", tmp_path / "base", {name: 2 * array for name, array in trained(model).items()})
+    before, after = (read_tensors(tmp_path / name / WEIGHTS) for name in ("adapter", "twice"))
+    assert before.keys() == after.keys()
+    assert all((after[name] == 2 * array).all() for name, array in before.items() if "lora" in name)
+    plain = models.load(tmp_path / "base")
+    assert trained(plain).keys() == plain.state_dict().keys()
+
+
 def test_the_factor_of_another_program_is_part_of_b(tmp_path: Path) -> None:
     model, folder = taught("vidya-v2", tmp_path), tmp_path / "adapter"
     arrays = read_tensors(folder / WEIGHTS)
@@ -153,6 +178,8 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert "has rank_pattern" in refused(rank_pattern={"q_proj": 4})
     assert "is damaged: r takes a whole number of at least 1, not 0" in refused(r=0)
     assert "each to be listed once" in refused(trainable_token_indices={"embed_tokens": [1, 1]})
+    assert "each to be listed once" in refused(trainable_token_indices={"embed_tokens": [True, 4]})
+    assert "the model has tokens from 0 to 12" in refused(trainable_token_indices={"embed_tokens": [1, -1]})
     assert "lora_alpha takes a finite number above 0 and at most 1,000,000" in refused(lora_alpha=1e300)
 
 

@@ -137,7 +137,8 @@ def test_the_router_of_experts_does_not_bound_the_rank(format: str | None) -> No
 
 def test_the_tokens_whose_rows_are_trained_are_those_of_the_model_each_once() -> None:
     model = build("vidya-v2")
-    for tokens_given, message in (([1, 4, 1], "token 1 is listed twice"), ([1, 13], "and no token 13")):
+    refused = (([1, 4, 1], "token 1 is listed twice"), ([1, 13], "and no token 13"), ([1, -1], "and no token -1"))
+    for tokens_given, message in refused:
         with pytest.raises(InputError, match=message):
             adapt_tokens(model, tokens_given)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import models
-from minigrad import InputError, no_grad
+from minigrad import InputError, Tensor, no_grad
 from minigrad.adapters import AdaptedEmbedding, adapt, adapt_tokens, merge
 from minigrad.adapters.files import save
 from minigrad.nn.language_model import LanguageModel
@@ -65,6 +65,19 @@ def test_their_gradient_is_that_of_the_rows_of_the_whole_matrix(family: str, is_
         assert theirs.weight.grad is not None
         assert table.weight.grad is None
         np.testing.assert_allclose(table.token_adapter.delta.grad, theirs.weight.grad[list(CHOSEN)], atol=1e-10)
+
+
+def test_rows_that_have_changed_are_merged_anew() -> None:
+    beside, within = with_rows("vidya-v2", is_tied=True)
+    table, ids = beside.tables()[0], tokens(0, 2, 9)
+    assert isinstance(table, AdaptedEmbedding)
+    with no_grad():
+        for changed in (table.token_adapter.delta, table.weight):
+            beside(ids)
+            changed.data = 2 * changed.data
+            within.head().data = table.token_adapter.merged(table.weight)
+            np.testing.assert_allclose(beside(ids).data, within(ids).data, atol=1e-10)
+    assert table.copied() == table.factors(Tensor(np.zeros((1, table.weight.shape[1]))))[1].size
 
 
 @pytest.mark.parametrize("is_taught", [True, False])

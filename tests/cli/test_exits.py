@@ -8,11 +8,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from minigrad.cli.exits import exit_code, explain_missing_package, explain_system_error
 from minigrad.errors import InputError, RunError
+from minigrad.system.signals import Stopped
 from minigrad.system.terminal import installation
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +39,37 @@ def test_an_error_of_the_system_names_the_file_where_it_is_known(error, kind, me
 def test_a_missing_package_comes_with_the_command_that_installs_it():
     found = explain_missing_package(ModuleNotFoundError("No module named 'regex'"))
     assert str(found) == f"No module named 'regex'; run: {installation()}"
+
+
+class WrongInputError(ValueError):
+    is_bad_input = True
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (Stopped(143, 7, Path("run")), 143, "stopped after step 7 and saved; continue with: "),
+        (InputError("a wrong flag"), 2, "train.py: a wrong flag"),
+        (RunError("a fault"), 1, "train.py: a fault"),
+        (WrongInputError("a wrong text"), 2, "train.py: a wrong text"),
+        (MemoryError(), 1, "train.py: this computer's memory is full; close something"),
+        (KeyboardInterrupt("saved"), 130, "saved"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_each_end_has_its_code_and_its_sentence(error, code, message):
+    said, hook = [], sys.unraisablehook
+    work = Mock(side_effect=error)
+    found = exit_code("train.py", work, interrupted="interrupted", less_memory="close something", tell=said.append)
+    assert found == code
+    assert len(said) == 1
+    assert said[0].startswith(message)
+    assert sys.unraisablehook is hook
+
+
+def test_any_other_value_error_is_a_bug():
+    with pytest.raises(ValueError, match="a bug"):
+        exit_code("train.py", Mock(side_effect=ValueError("a bug")), interrupted="", less_memory="")
 
 
 def test_an_interrupt_that_is_lost_in_a_callback_ends_the_program_at_the_error_that_it_causes(capsys):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from minigrad.distributed import launch
-from minigrad.distributed.world import ALONE
+from minigrad.distributed.world import ALONE, World
 from minigrad.errors import RunError
 
 
@@ -71,15 +71,26 @@ def test_a_library_that_mpi4py_does_not_find_is_named(started: Any, monkeypatch:
         launch.connect()
 
 
-def test_the_mpiexec_of_another_mpi_is_noticed(started: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_mpiexec_of_another_mpi_is_noticed(started: Any, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     package = ModuleType("mpi4py")
     package.MPI = SimpleNamespace(  # type: ignore[attr-defined]
-        COMM_WORLD=SimpleNamespace(size=1), Get_library_version=lambda: "MPICH 5\nbuilt"
+        COMM_WORLD=SimpleNamespace(size=size), Get_library_version=lambda: "MPICH 5\nbuilt"
     )
     started(OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="2")
     monkeypatch.setitem(sys.modules, "mpi4py", package)
-    with pytest.raises(RunError, match=r"started 2 processes, but the MPI of this Python \(MPICH 5\) connects 1"):
+    with pytest.raises(RunError, match=rf"started 2 processes, but the MPI of this Python \(MPICH 5\) connects {size}"):
         launch.connect()
+
+
+def test_processes_connect_once_and_compare_their_versions(started: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, compared = World(), list[Any]()
+    monkeypatch.setattr(launch, "_processes", None)
+    monkeypatch.setattr(launch, "_connect", lambda size: world)
+    monkeypatch.setattr(launch, "check_agreement", lambda *given: compared.append(given))
+    started(PMI_RANK="1", PMI_SIZE="2")
+    assert launch.connect() is launch.connect() is world
+    assert compared == [(world, launch._versions())]
 
 
 def test_processes_that_are_not_connected_say_it_once(started: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,7 +115,7 @@ def test_connected_processes_leave_together_also_after_a_bug(started: Any, monke
     assert left[1][1].endswith("KeyError: 'a bug'\n")
 
 
-@pytest.mark.parametrize("file", ["train.py", "models/wiola/layers.py"])
+@pytest.mark.parametrize("file", ["train.py", "minigrad/ops/add.py", "models/wiola/layers.py", "tokenizer/chat.py"])
 def test_another_step_or_another_layer_is_another_program(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str
 ) -> None:

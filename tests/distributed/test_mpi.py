@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -42,6 +43,7 @@ class Communicator:
         return self.room.collect(value)
 
     def Reduce_scatter(self, send: Any, receive: Any, counts: list[int]) -> None:  # noqa: N802
+        assert not np.shares_memory(send, receive)  # MPI forbids it
         start = sum(counts[: self.rank])
         receive[...] = sum(self.room.collect(send))[start : start + counts[self.rank]]
 
@@ -101,6 +103,12 @@ def test_every_operation() -> None:
     assert found[1][1] is found[2][1] is None
 
 
+def test_processes_with_the_same_processors_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn = itertools.count()
+    monkeypatch.setattr(mpi.processors, "allowed", lambda: {next(turn) // 2})  # two may use 0, one 1
+    assert sorted(together(3, lambda room: Processes(Communicator(room)).sharing)) == [1, 2, 2]
+
+
 def alone() -> tuple[Processes, Communicator]:
     (found,) = together(1, Communicator)
     return Processes(found), found
@@ -121,11 +129,11 @@ def test_a_message_appears_once_if_all_leave_and_with_the_process_if_only_one_do
     assert capsys.readouterr() == ("a sentence\nforgotten\nforgotten\n", "train.py: bad input\n")
     assert communicator.aborted == 0
     communicator.others_leave = False
-    world.leave(1, "train.py: the disk is full")
+    world.leave(143, "train.py: the disk is full")
     said = capsys.readouterr().err
     assert said.startswith("train.py: the disk is full (process 0 of 1, on ")
     assert said.endswith("it ended the other processes)\n")
-    assert communicator.aborted == 1
+    assert communicator.aborted == 143
 
 
 def test_only_the_first_process_speaks_for_all(capsys: pytest.CaptureFixture[str]) -> None:

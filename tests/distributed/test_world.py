@@ -25,5 +25,5 @@ def test_alone_every_meeting_returns_what_was_brought() -> None:
 
 
 def test_a_total_and_the_command_of_several() -> None:
-    assert together(3, lambda world: total(world, world.rank + 0.5)) == [4.5] * 3
+    assert together(3, lambda world: total(world, world.rank + 2**24 + 0.5)) == [3 * 2**24 + 4.5] * 3
     assert together(2, mpiexec) == ["mpiexec -n 2 "] * 2

@@ -28,6 +28,14 @@ def test_what_differs_is_named_with_both_values_in_every_process() -> None:
     assert " has a, process 2 on " in messages[0]
 
 
+def test_a_fact_that_one_process_lacks_is_named() -> None:
+    def lack(world: Room) -> None:
+        check_agreement(world, {"--batch": 4} | ({} if world.rank == 1 else {"the text": "a"}))
+
+    with pytest.raises(InputError, match=r"disagree on the text: process 0 on .* has a, process 1 on .* has None"):
+        together(2, lack)
+
+
 def test_other_weights_end_the_run() -> None:
     def differ(world: Room) -> str:
         with pytest.raises(RunError) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from pathlib import Path
@@ -12,16 +13,19 @@ import pytest
 
 import models
 import tokenizer
+from minigrad.autograd.graph import is_recording
 from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
 from minigrad.data.tokens import token_files
 from minigrad.data.tokens.documents import Documents
 from minigrad.data.tokens.source import Windows
 from minigrad.data.tokens.tokenized import token_byte_lengths
+from minigrad.evaluate import losses
 from minigrad.evaluate.losses import bits_per_byte, evaluate
 from minigrad.evaluate.measures import token_losses, whole
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
+from tests.distributed.rooms import together
 
 TEXTS = ["to be or not to be, that is the question", "größer als π ist 🙂", "whether 'tis nobler in the mind " * 9]
 TOK = tokenizer.train(TEXTS * 2, vocab_size=290)
@@ -36,6 +40,7 @@ class Same(LanguageModel):
 
     def losses(self, tokens: Any, targets: Any, *, layout: Layout | None = None) -> Any:
         assert not self.training
+        assert not is_recording()
         self.asked += targets[targets != IGNORE].tolist()
         return Tensor(np.where(targets == IGNORE, 0.0, math.log(TOK.vocab_size)))
 
@@ -69,6 +74,28 @@ def test_a_limit_evaluates_about_that_many_tokens_spread_over_the_text():
     score = evaluate(model, spans, LENGTHS, context=16, limit=16_384)
     assert score.tokens == 16_384 // 16 * 8 + 8  # half of each window is scored, of the first one all
     assert evaluate(Same(), spans, LENGTHS, context=16, limit=10**9).tokens == 99_999
+
+
+def test_processes_share_the_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(losses, "BATCH_TOKENS", 16)
+    spans, alone = Documents(prepared(tmp_path), 16).spans(), Same()
+
+    def shared(world: Any) -> tuple[losses.Score, list[Any]]:
+        model = Same()
+        return evaluate(model, spans, LENGTHS, context=16, world=world), model.asked
+
+    (first, some), (second, others) = together(2, shared)
+    assert first == second
+    expected = evaluate(alone, spans, LENGTHS, context=16)
+    assert dataclasses.astuple(first) == pytest.approx(dataclasses.astuple(expected))
+    assert sorted(some + others) == sorted(alone.asked)
+    assert abs(len(some) - len(others)) < len(alone.asked) / 2
+
+
+def test_the_bytes_are_those_of_the_tokens_that_are_predicted():
+    row = np.argsort(LENGTHS)[-9:]  # the first is not the longest
+    score = evaluate(Same(), Windows(row, 8).spans(), LENGTHS, context=8)
+    assert score.bits_per_byte == pytest.approx(math.log2(TOK.vocab_size) * 8 / LENGTHS[row[1:]].sum())
 
 
 def test_training_mode_comes_back_after_an_error(tmp_path):

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from minigrad.constants import IGNORE
@@ -32,6 +32,7 @@ spans = st.lists(st.integers(1, 90), min_size=1, max_size=6).map(lambda lengths:
 
 
 @given(spans, st.integers(1, 60), st.floats(0, 1), st.integers(1, 200))
+@example(texts(9), 4, 1.0, 100)
 def test_every_token_is_predicted_once_from_its_own_text_and_from_enough_of_it(spans, context, overlap, rows):
     scored = []
     for batch in evaluation_batches(spans, context=context, overlap=overlap, rows=rows):

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import shutil
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -79,6 +80,28 @@ def test_a_text_of_ones_own_is_evaluated_whole_with_words_as_papers_on_wikitext_
     assert found["perplexity_per_word_with_line_ends"] == pytest.approx(math.exp(nats / words))
     assert [part["name"] for part in found["by_document"]] == ["= to be ="]
     assert sum(part["tokens"] for part in found["by_position"]) == found["tokens"]
+    assert found["by_position"][0]["tokens"] == -(-found["tokens"] // 8)  # of sequences that do not overlap
+
+
+def test_of_its_own_text_a_run_reads_the_part_that_it_held_out(finished, evaluated):
+    name = record(finished)["data"]
+    parts = corpus.load(name).split()
+    for split, texts in (("validation", parts.validation), ("test", parts.test)):
+        found = evaluated(finished, "--data", name, "--split", split, "--json")
+        assert found["text"].startswith(f"{split} text of the run")
+        assert found["bytes"] == sum(len(text.encode()) for text in texts)
+
+
+def test_a_text_is_read_as_in_training(finished, evaluated, tmp_path, monkeypatch):
+    copy, use = shutil.copytree(finished, tmp_path / "copy"), Mock(wraps=backend.use)
+    monkeypatch.setattr(backend, "use", use)
+    content = record(copy) | {"validation_text": ""}  # an old run did not say what its text was
+    content["chosen"]["precision"] = "bfloat16"
+    for documents, way in (("packed", "each document alone"), ("windows", "all documents in a row")):
+        content["chosen"] |= {"context": 8, "documents": documents}
+        (copy / "minigrad.json").write_text(json.dumps(content), encoding="utf-8")
+        assert evaluated(copy, "--json")["reading"].startswith(f"{way}, at most 8 tokens at a time")
+        assert use.call_args_list[-2].args[1] == "bfloat16"
 
 
 def test_longer_sequences_are_evaluated_with_each_rotary_scaling(finished, evaluated):

@@ -48,7 +48,9 @@ def test_of_many_documents_the_table_has_those_at_both_ends_and_json_has_all():
     assert text.index("document 11") < text.index("document 0 ")  # the best predicted first
     found = json.loads(json.dumps(result(12).as_dict(), allow_nan=False))
     assert [each["bytes"] for each in found["by_document"]] == list(range(30, 42))
+    assert found["perplexity_per_token"] == math.exp(4)
     assert found["perplexity_per_word"] == math.exp(8)
+    assert found["perplexity_per_word_with_line_ends"] == math.exp(400 / 60)
     assert "bits_per_byte_by_length" not in found
 
 
@@ -64,3 +66,9 @@ def test_what_is_not_a_number_is_left_out_of_the_table_and_null_in_json():
     assert found.describe().endswith(
         "      tokens      none      yarn\n         256    1.5000          \n         512    1.7500    1.6250"
     )
+
+
+def test_a_document_without_bytes_is_the_last_of_the_table():
+    documents = [LossSum(name, size, size, float(size)) for name, size in (("first", 4), ("empty", 0), ("other", 2))]
+    lines = result(3, documents=documents).describe().split("\n")
+    assert [line.split()[0] for line in lines[-3:]] == ["first", "other", "empty"]

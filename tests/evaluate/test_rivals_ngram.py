@@ -38,6 +38,16 @@ def test_the_counts_of_a_small_text_by_hand() -> None:
     assert model.bits_per_byte([b"a"]) == pytest.approx(-math.log2(first[ord("a")]))
 
 
+def test_the_loss_of_a_text_is_that_of_each_byte_after_those_before_it() -> None:
+    model, evaluated, bits = rivals.NGram([b"abcab", b"bca"], 3), [b"abcaab", b"c", b""], 0.0
+    for text in evaluated:
+        for place, byte in enumerate(text):
+            before = text[max(place - 2, 0) : place]
+            context, following = np.array([int.from_bytes(before, "big")], np.uint64), np.array([byte], np.uint64)
+            bits -= math.log2(model.probabilities(context, following, len(before))[0])
+    assert model.bits_per_byte(evaluated) == pytest.approx(bits / 7)
+
+
 def test_contexts_do_not_cross_the_beginning_of_a_document() -> None:
     apart, together = rivals.NGram([b"ab", b"cd"], 2), rivals.NGram([b"abcd"], 2)
     context, following = np.array([ord("b")], np.uint64), np.array([ord("c")], np.uint64)

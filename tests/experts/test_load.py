@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from minigrad.experts import load
+from minigrad.pages.chart import Series
 
 
-def test_the_busiest_and_the_idlest_expert_of_all_layers_are_drawn() -> None:
+def test_the_busiest_and_the_idlest_expert_of_all_layers_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, draw = list[Series](), load.line_chart
+
+    def noted(title: str, series: list[Series], **options: Any) -> str:
+        drawn.extend(series)
+        return draw(title, series, **options)
+
+    monkeypatch.setattr(load, "line_chart", noted)
     records = [
         {"step": 1, "loss": 2.0, "expert_load_0": [0.5, 0.5], "expert_load_1": [0.9, 0.1]},
         {"step": 2, "loss": 2.0},
@@ -13,6 +25,7 @@ def test_the_busiest_and_the_idlest_expert_of_all_layers_are_drawn() -> None:
     ]
     (section,) = load.sections(records)
     assert "busiest expert" in section
+    assert drawn == [Series("busiest expert", [1, 3], [1.8, 1.5]), Series("idlest expert", [1, 3], [0.2, 0.5])]
     assert "equal" in section
     assert load._relative(records[0]) == [1.0, 1.0, 1.8, 0.2]
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from minigrad import Tensor, nn, no_grad
 from minigrad.experts.mixture import Experts, Routing, balance_loss
 from minigrad.nn.layout import Layout
+from minigrad.nn.loss_pass import LossPass, computing
 from minigrad.typing import Array
 
 WIDTH = 4
@@ -66,8 +67,47 @@ def test_every_parameter_of_an_expert_that_nobody_chose_gets_a_gradient_of_zeros
     assert all(parameter.has_gradient for parameter in block.parameters())
 
 
+def test_the_load_is_that_of_the_last_pass_of_training() -> None:
+    block, x = build(4, 1), Tensor(np.ones((3, WIDTH)))
+    block.gate.weight.data[:] = 0
+    block(x)
+    assert block.load.tolist() == [1, 0, 0, 0]  # of equal probabilities, that of the first expert counts as larger
+    block.gate.weight.data[3] = 1
+    with no_grad():
+        block(x)
+    block.eval()(x)
+    assert block.load.tolist() == [1, 0, 0, 0]
+    block.train()(x)
+    assert block.load.tolist() == [0, 0, 0, 1]
+
+
+def test_a_token_leaves_all_experts_but_its_own_idle() -> None:
+    block = build(5, 2)
+    expert = sum(parameter.size for parameter in block.experts[0].parameters())
+    assert sum(parameter.size for parameter in block.idle()) == 3 * expert
+
+
+def test_dropout_acts_on_the_sum_in_training_alone() -> None:
+    block, x = build(3, 2, dropout=0.5), np.random.default_rng(0).normal(size=(9, WIDTH))
+    expected, found = one_by_one(block, x), block(Tensor(x)).data
+    assert 0 < (found == 0).sum() < found.size
+    np.testing.assert_allclose(found[found != 0], 2 * expected[found != 0])
+    np.testing.assert_allclose(block.eval()(Tensor(x)).data, expected)
+
+
 def routing(probabilities: Array, per_token: int) -> Routing:
     return Routing(Tensor(probabilities), np.argsort(-probabilities, axis=1, kind="stable")[:, :per_token])
+
+
+def test_a_loss_gets_the_balance_loss_times_its_weight() -> None:
+    block, x = build(3, 2, balance=0.25), np.random.default_rng(0).normal(size=(5, WIDTH))
+    current = LossPass(Layout.packed([2, 3]), np.arange(5) > 0)
+    with computing(current):
+        block(Tensor(x))
+    scores = np.exp(x @ block.gate.weight.data.T)
+    found = routing(scores / scores.sum(axis=1, keepdims=True), 2)
+    (added,) = current.added
+    assert added.item() == pytest.approx(0.25 * balance_loss(found, current.counted, current.layout).item())
 
 
 def test_the_balance_loss_is_1_if_the_load_is_equal_and_the_number_of_experts_if_one_gets_everything() -> None:

@@ -18,6 +18,12 @@ def test_settings_survive_config_json_and_are_absent_without_experts() -> None:
     assert expert_settings.published(dense) == expert_settings.read(type(dense), dense.published()) == {}
 
 
+def test_a_token_may_pass_through_all_experts_but_not_through_more() -> None:
+    assert models.configure("vidya-v2", experts=2, experts_per_token=2).experts_per_token == 2
+    with pytest.raises(InputError, match=r"experts_per_token \(3\) must be at most experts \(2\)"):
+        models.configure("vidya-v2", experts=2, experts_per_token=3)
+
+
 def test_a_wrong_value_in_config_json_is_named() -> None:
     config = models.configure("gpt2", experts=4)
     with pytest.raises(InputError, match="num_local_experts"):

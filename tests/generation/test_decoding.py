@@ -53,6 +53,7 @@ def test_a_text_is_a_function_of_seed_and_sample(model):
     several = by_place(stream(model, [[1], [1]], tokens=10, seed=3, samples=2, first_sample=[1, 5], **FREE))
     assert list(several) == [(0, 1), (0, 2), (1, 5), (1, 6)]
     assert several[1, 5] == text(model, [1], 10, seed=3, first_sample=5) != several[0, 1]
+    assert text(model, [1], 10, seed=3, first_sample=np.int64(5)) == several[1, 5]
     with pytest.raises(InputError, match="first_sample has 1 numbers for 2 prompts"):
         stream(model, [[1], [1]], first_sample=[1])
     with pytest.raises(InputError, match="first_sample takes numbers of at least 0, not -1"):
@@ -75,13 +76,21 @@ def test_a_text_is_the_same_alone_and_among_others(family, seed, lengths, sample
             assert together[number, sample] == alone
 
 
+def test_penalties_ignore_what_ends_a_text(model):
+    rules = decoding.drawing_rules(model, Sampling(frequency_penalty=1), None, [3])
+    assert np.flatnonzero(rules.ends).tolist() == [3]
+    assert np.flatnonzero(rules.uncounted).tolist() == sorted({3, model.config.end_of_text_id})
+
+
 def test_the_memory_for_caches_decides_only_how_many_texts_are_written_at_once(model, monkeypatch):
-    together = by_place(stream(model, [5, 6], samples=5, tokens=6, **FREE))
+    prompts, options = [[5, 6], [7], [8, 9, 1]], FREE | {"samples": 2, "tokens": 6}
+    together = by_place(stream(model, prompts, **options))
     monkeypatch.setattr(decoding, "_MOST_TOGETHER", 2)
-    assert by_place(stream(model, [5, 6], samples=5, tokens=6, **FREE)) == together
+    assert by_place(stream(model, prompts, **options)) == together
     monkeypatch.setattr(decoding, "_MOST_CACHE_BYTES", 1)
-    found = list(stream(model, [5, 6], samples=5, tokens=6, **FREE))
-    assert [token.sample for token in found] == [sample for sample in range(5) for _ in range(6)]
+    found = list(stream(model, prompts, **options))
+    assert by_place(found) == together
+    assert [token.sample for token in found] == [sample for _ in prompts for sample in range(2) for _ in range(6)]
 
 
 @given(prompt=st.lists(st.integers(0, 39), min_size=1, max_size=6))

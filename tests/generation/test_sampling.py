@@ -98,6 +98,7 @@ def test_any_setting_gives_a_distribution_without_the_forbidden(logits, sampling
         min_p=st.none() | st.floats(0.01, 1),
         repetition_penalty=st.sampled_from([1.0, 0.5, 1.7]),
         frequency_penalty=st.sampled_from([0.0, 0.4]),
+        presence_penalty=st.sampled_from([0.0, 3.0]),
     ),
     st.randoms(use_true_random=False),
 )
@@ -110,8 +111,10 @@ def test_the_selection_keeps_what_a_sorted_list_of_all_tokens_gives(logits, samp
         for function in (distribution, sorted_distribution)
     )
     # A token at the border of top-p may fall on either side, by the rounding of the sum.
-    assert np.count_nonzero((found > 0) != (wanted > 0)) <= 1
-    np.testing.assert_allclose(found, wanted, atol=1e-12 if ((found > 0) == (wanted > 0)).all() else 0.05)
+    differs = (found > 0) != (wanted > 0)
+    assert np.count_nonzero(differs) <= 1
+    found, wanted = (np.where(differs, 0, each) for each in (found, wanted))
+    np.testing.assert_allclose(found / found.sum(), wanted / wanted.sum(), atol=1e-12)
 
 
 @given(LOGITS)
@@ -147,6 +150,25 @@ def test_min_p_keeps_tokens_by_their_probability_relative_to_the_largest(logits,
     np.testing.assert_array_equal((kept > 0)[clear], (whole >= p * whole.max())[clear])
 
 
+def test_the_likeliest_token_is_left_by_the_largest_min_p():
+    assert distribution(np.log([0.5, 0.3, 0.2]), plain(min_p=1.0)).tolist() == [1, 0, 0]
+
+
+def test_top_p_is_a_share_of_what_top_k_has_left():
+    found = distribution(np.log([0.5, 0.3, 0.2]), plain(top_k=2, top_p=0.6))
+    assert found.tolist() == [1, 0, 0]  # of the first two it has 0.625
+
+
+def test_the_presence_penalty_is_taken_off_once():
+    wanted = distribution(np.array([1.0, 2.0, 3.0]), plain())
+    found = distribution(np.array([1.5, 2.0, 3.5]), plain(presence_penalty=0.5), counts=np.array([1, 0, 4]))
+    np.testing.assert_allclose(found, wanted)
+
+
+def test_a_mask_ignores_ids_outside_the_vocabulary():
+    assert as_mask([-1, 2, 5], 5).tolist() == [False, False, True, False, False]
+
+
 @given(LOGITS, st.floats(1.01, 10), st.floats(0.1, 5))
 def test_penalties_lower_the_probability_with_each_occurrence(logits, repetition, frequency):
     once, twice = never(logits), never(logits)
@@ -169,9 +191,16 @@ def test_a_lower_temperature_sharpens_the_distribution(logits):
     assert cold.max() >= warm.max() - 1e-12
 
 
-def test_logits_that_are_not_finite_are_refused():
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+def test_logits_that_are_not_finite_are_refused(broken):
     with pytest.raises(InputError, match="not finite: its weights are damaged"):
-        distribution(np.array([1.0, np.nan]), plain())
+        distribution(np.array([1.0, broken]), plain())
+
+
+def test_logits_of_float64_stay_as_they_are():
+    logits = np.array([1.0, 2.0, 3.0])
+    distribution(logits, plain(temperature=0.5, presence_penalty=1), counts=np.ones(3), forbidden=as_mask([1], 3))
+    assert logits.tolist() == [1, 2, 3]
 
 
 @given(arrays(np.float64, st.integers(1, 300), elements=st.integers(-5, 5)), st.integers(0, 300))

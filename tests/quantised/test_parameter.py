@@ -50,6 +50,20 @@ def test_products_are_those_of_the_values(rows: int, transposed: bool) -> None:
     np.testing.assert_allclose(found.data, expected.data, atol=1e-5)
 
 
+def test_a_product_of_float64_is_computed_in_float64() -> None:
+    weight, x = parameter(40, 50, "int8"), RNG.normal(size=(3, 50))
+    np.testing.assert_allclose(
+        QuantisedLinear(weight)(Tensor(x)).data, x @ weight.data.T.astype(np.float64), rtol=1e-12
+    )
+
+
+def test_new_values_are_a_new_version() -> None:
+    weight = parameter(4, 6, "int8")
+    before = weight.version.count
+    weight.data = np.ones((4, 6))
+    assert weight.version.count > before
+
+
 def test_rows_of_a_table_are_looked_up() -> None:
     table = parameter(9, 33, "int4")
     ids = Tensor([[3, 8], [0, 3]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import threading
@@ -14,7 +15,9 @@ from unittest.mock import Mock
 import pytest
 from starlette.requests import Request
 
-from minigrad.serving.api import Api, Job
+from minigrad.serving.api import Api, Deadline, Job, _event
+from minigrad.serving.replies import Part
+from minigrad.serving.scheduler import Text
 from minigrad.serving.served import Served
 from tests.serving.wire import Answer, Wire, serving, until
 
@@ -61,15 +64,25 @@ def test_a_stream_has_the_text_of_a_whole_reply(wire: Wire) -> None:
 
 
 def test_a_chat_streams_its_role_its_text_and_its_reason(wire: Wire) -> None:
-    asked = {"messages": HELLO, "max_tokens": 9, "seed": 3, "n": 2}
+    asked = {"messages": HELLO, "max_tokens": 30, "seed": 3, "n": 2, "temperature": 2}
     whole = wire.call(CHAT, asked).json
-    texts, reasons = ["", ""], [None, None]
-    for chunk in wire.call(CHAT, asked | {"stream": True}).events:
+    roles, texts, reasons = ["", ""], ["", ""], [None, None]
+    *chunks, last = wire.call(CHAT, asked | {"stream": True, "stream_options": {"include_usage": True}}).events
+    for chunk in chunks:
         (choice,) = chunk["choices"]
+        roles[choice["index"]] += choice["delta"].get("role", "")
         texts[choice["index"]] += choice["delta"]["content"]
         reasons[choice["index"]] = choice["finish_reason"] or reasons[choice["index"]]
+    assert roles == ["assistant", "assistant"]
+    assert last["usage"] == whole["usage"]  # with tokens that complete no character
     assert texts == [choice["message"]["content"] for choice in whole["choices"]]
     assert reasons == [choice["finish_reason"] for choice in whole["choices"]]
+
+
+def test_events_hold_no_line_end_of_unicode() -> None:
+    event = _event({"text": "a\u2028é\u0085"})
+    assert event.isascii()
+    assert json.loads(event.removeprefix("data: ")) == {"text": "a\u2028é\u0085"}
 
 
 def test_a_stop_string_ends_a_text(wire: Wire) -> None:
@@ -89,6 +102,27 @@ def test_an_echo_scores_the_prompt_as_its_tokens_are_expected(wire: Wire, tok: A
     (by_ids,) = wire.call(COMPLETIONS, asked | {"prompt": tok.encode("to be or not")}).json["choices"]
     assert by_ids["logprobs"]["token_logprobs"][0] is None
     assert by_ids["text"] == "to be or not"
+
+
+def test_each_text_echoes_its_own_prompt(wire: Wire) -> None:
+    asked = {"prompt": ["to be", "or not"], "n": 2, "max_tokens": 5, "echo": True}
+    found = wire.call(COMPLETIONS, asked).json
+    assert [choice["text"][:5] for choice in found["choices"]] == ["to be", "to be", "or no", "or no"]
+    assert wire.metric("prompt_tokens_total") == found["usage"]["prompt_tokens"]
+    assert wire.metric("generated_tokens_total") == found["usage"]["completion_tokens"] > 4
+    assert wire.metric("first_token_seconds_count") == 1
+
+
+def test_users_at_one_address_take_turns(make_served: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    served, clients = make_served(), list[str]()
+    texts = served.texts
+    monkeypatch.setattr(served, "texts", lambda *given: clients.append(given[2]) or texts(*given))
+    with serving([served]) as wire:
+        for user in ("a", "b", None, "a"):
+            wire.call(COMPLETIONS, {"prompt": "to be", "max_tokens": 1, "user": user})
+    assert len(set(clients)) == 3
+    assert clients[0] == clients[3]
+    assert all(client.startswith("127.0.0.1") for client in clients)
 
 
 def test_an_echo_of_ids_that_end_inside_a_character_is_the_text_of_all_tokens(wire: Wire, tok: Any) -> None:
@@ -124,17 +158,24 @@ def test_64_clients_at_once_get_the_texts_that_each_gets_alone(make_served: Make
 
 
 @pytest.mark.parametrize("streams", [True, False])
-def test_a_client_that_goes_away_frees_its_place(
+def test_a_client_that_goes_away_frees_its_places(
     make_served: Make, monkeypatch: pytest.MonkeyPatch, streams: bool
 ) -> None:
-    served, turns = make_served(count=1, capacity=512), threading.Semaphore(0)
+    served, turns, written = make_served(count=2, capacity=512), threading.Semaphore(0), list[Any]()
     turn = served.scheduler.turn
-    served._rules.ends[:] = False  # so that the text does not end by itself
-    monkeypatch.setattr(served.scheduler, "turn", lambda: turn() if turns.acquire(timeout=60) else [])
+    served._rules.ends[:] = False  # so that no text ends by itself
+
+    def noted() -> list[Any]:
+        news = turn() if turns.acquire(timeout=60) else []
+        written.extend(news)
+        return news
+
+    monkeypatch.setattr(served.scheduler, "turn", noted)
     with serving([served]) as wire:
-        connection = wire.send(COMPLETIONS, {"prompt": "to be", "max_tokens": 500, "stream": streams, "seed": 1})
+        asked = {"prompt": "to be", "max_tokens": 500, "n": 2, "stream": streams, "seed": 1}
+        connection = wire.send(COMPLETIONS, asked)
         turns.release(3)
-        until(lambda: wire.metric("texts_served") == 1 and wire.metric("texts_waiting") == 0)
+        until(lambda: wire.metric("texts_served") == 2 and wire.metric("texts_waiting") == 0)
         connection.close()
 
         def is_gone_after_a_turn() -> bool:
@@ -142,14 +183,17 @@ def test_a_client_that_goes_away_frees_its_place(
             return wire.metric("texts_served") == 0
 
         until(is_gone_after_a_turn)
-        assert wire.metric("generated_tokens_total") < 250
+        assert len(written) < 500
+        assert not wire.server._api._jobs
+        assert streams or 'path="/v1/completions",status="499"' in wire.call("/metrics").text
         turns.release(1000)
 
 
 def test_texts_beyond_the_queue_are_refused_for_now(make_served: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    served, go = make_served(count=1), threading.Event()
-    turn = served.scheduler.turn
+    served, go, encoded = make_served(count=1), threading.Event(), list[Any]()
+    turn, encode = served.scheduler.turn, served.encode
     monkeypatch.setattr(served.scheduler, "turn", lambda: turn() if go.wait(60) else [])
+    monkeypatch.setattr(served, "encode", lambda prompt: encoded.append(prompt) or encode(prompt))
     asked = {"prompt": "to be", "max_tokens": 1}
     with serving([served], queue=2) as wire:
         refused = wire.call(COMPLETIONS, asked | {"n": 3})
@@ -160,9 +204,30 @@ def test_texts_beyond_the_queue_are_refused_for_now(make_served: Make, monkeypat
         refused = wire.call(COMPLETIONS, asked)
         assert (refused.status, refused.headers["retry-after"]) == (429, "1")
         assert refused.json["error"]["message"] == "2 texts waiting already; try again"
+        assert len(encoded) == 2  # not the prompts of the others
         go.set()
         assert [connection.getresponse().status for connection in waiting] == [200, 200]
         for connection in waiting:
+            connection.close()
+        assert wire.call(COMPLETIONS, asked | {"n": 2}).status == 200
+
+
+def test_others_may_fill_the_queue_while_a_prompt_is_encoded(
+    make_served: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served, arrived, may_encode, may_turn = make_served(), list[Any](), threading.Event(), threading.Event()
+    turn, encode, encoded = served.scheduler.turn, served.encode, Api._encoded
+    monkeypatch.setattr(served.scheduler, "turn", lambda: turn() if may_turn.wait(60) else [])
+    monkeypatch.setattr(served, "encode", lambda prompt: encode(prompt) if may_encode.wait(60) else None)
+    monkeypatch.setattr(Api, "_encoded", lambda *given: arrived.append(given) or encoded(*given))
+    with serving([served], queue=1) as wire:
+        connections = [wire.send(COMPLETIONS, {"prompt": "to be", "max_tokens": 1}) for _ in range(2)]
+        until(lambda: len(arrived) == 2)
+        may_encode.set()
+        until(lambda: 'status="429"' in wire.call("/metrics").text)
+        may_turn.set()
+        assert sorted(connection.getresponse().status for connection in connections) == [200, 429]
+        for connection in connections:
             connection.close()
 
 
@@ -232,7 +297,22 @@ def test_a_fault_of_the_model_is_a_reply(make_served: Make, monkeypatch: pytest.
             patch.setattr(served.scheduler, "_write", fail)
             assert wire.call(COMPLETIONS, {"prompt": "to be"}).status == 500
         assert wire.call(COMPLETIONS, {"prompt": "to be"}).status == 200
-    assert "a fault" in capfd.readouterr().err
+        monkeypatch.setattr(served, "encode", Mock(side_effect=RuntimeError("one more")))
+        assert wire.call(COMPLETIONS, {"prompt": "to be"}).status == 500
+    printed = capfd.readouterr().err
+    assert "a fault" in printed
+    assert "one more" in printed
+
+
+def test_texts_of_one_request_may_end_at_once() -> None:
+    async def parts() -> list[Part]:
+        texts = [Mock(Text), Mock(Text)]
+        job = Job(texts, Deadline(9))
+        for text in texts:
+            job.receive(text, None)
+        return [part async for part in job.parts()]
+
+    assert asyncio.run(parts()) == [Part(0, ended="length"), Part(1, ended="length")]
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000"])
@@ -274,6 +354,25 @@ def test_what_cannot_be_served_is_refused_with_a_sentence(
     assert len(answer.json["error"]["message"].split()) > 3
 
 
+def test_no_text_is_longer_than_the_server_allows(make_served: Make) -> None:
+    with serving([make_served()], max_tokens=5) as wire:
+        asked = {"prompt": "to be", "seed": 5}
+        assert wire.call(COMPLETIONS, asked).json["usage"]["completion_tokens"] == 5
+        refused = wire.call(COMPLETIONS, asked | {"max_tokens": 6})
+    assert (refused.status, refused.json["error"]["param"]) == (400, "max_tokens")
+
+
+def test_a_request_has_as_many_bytes_as_are_allowed_and_no_more(make_served: Make) -> None:
+    with serving([make_served()], body_kilobytes=4) as wire:
+        body = json.dumps({"prompt": "to be", "max_tokens": 1}).encode().ljust(4096)
+        assert [wire.call(COMPLETIONS, each).status for each in (body, body + b" ")] == [200, 413]
+
+
+def test_a_path_that_takes_another_method_names_it(make_served: Make) -> None:
+    with serving([make_served()]) as wire:
+        assert wire.call(COMPLETIONS).headers["allow"] == "POST"
+
+
 def test_a_fault_that_cannot_be_printed_is_answered(make_served: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     served = make_served()
     monkeypatch.setattr(served, "encode", Mock(side_effect=MemoryError))
@@ -287,7 +386,10 @@ def test_a_fault_that_cannot_be_printed_is_answered(make_served: Make, monkeypat
 def test_a_key_opens_everything_and_health_is_open(make_served: Make) -> None:
     with serving([make_served()], api_key="open sesame") as wire:
         assert wire.call("/health").status == 200
-        assert wire.call("/v1/models").json["error"]["code"] == "invalid_api_key"
+        for path in ("/v1/models", "/v1/models/tiny", "/metrics"):
+            assert wire.call(path).json["error"]["code"] == "invalid_api_key"
+        for path in ("/tokenize", COMPLETIONS, CHAT):
+            assert wire.call(path, {"prompt": "to be"}).status == 401
         assert wire.call("/v1/models", Authorization="Bearer sesame").status == 401
         assert wire.call("/v1/models", Authorization="Bearer open sesame").status == 200
 

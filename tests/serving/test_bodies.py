@@ -39,6 +39,7 @@ def test_fields_have_the_defaults_of_openai_and_null_means_them() -> None:
 def test_stop_is_one_text_or_several() -> None:
     assert read_completion(body(prompt="a", stop="\n"))[0].stop == ("\n",)
     assert read_completion(body(prompt="a", stop=["\n", "b"]))[0].stop == ("\n", "b")
+    assert len(read_completion(body(prompt="a", stop=["a"] * 16))[0].stop) == 16
 
 
 def test_options_of_streams_and_neutral_fields_are_understood() -> None:
@@ -71,7 +72,10 @@ def test_a_text_or_messages_are_tokenized() -> None:
         (body(prompt=[]), "prompt", "prompt takes a text"),
         (body(prompt=[True]), "prompt", "prompt takes a text"),
         (body(prompt=["a", [1.5]]), "prompt", "prompt takes a text"),
-        (b'{"prompt": "\\ud800"}', "prompt", "surrogate"),
+        (body(prompt="\ud800"), "prompt", "surrogate"),
+        (body(prompt=["a", "\ud800"]), "prompt", "surrogate"),
+        (body(prompt="a", user="\ud800"), "user", "surrogate"),
+        (body(prompt="a", stop=["a", "\ud800"]), "stop", "surrogate"),
         (body(prompt="a", temprature=1), "temprature", "did you mean 'temperature'"),
         (body(prompt="a", temperature=3), "temperature", "at most 2, not 3"),
         (body(prompt="a", temperature="1"), "temperature", "not '1'"),
@@ -109,7 +113,9 @@ def test_a_wrong_completion_is_refused_with_a_sentence(given: bytes, field: str 
         ({"messages": [*HELLO, {"role": "user"}]}, r"messages\[1\].content takes text"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "content takes text"),
         ({"messages": [{**HELLO[0], "tool_calls": [1]}]}, "calls tools"),
+        ({"messages": [{"role": "user", "content": "\ud800"}]}, "surrogate"),
         ({"messages": HELLO, "top_logprobs": 2}, "needs logprobs"),
+        ({"messages": HELLO, "top_logprobs": 0}, "needs logprobs"),
         ({"messages": HELLO, "logprobs": 1}, "true or false"),
         ({"messages": HELLO, "tools": [{"type": "function"}]}, "does not support tools"),
     ],
@@ -136,7 +142,7 @@ def test_a_refusal_has_the_form_of_openai() -> None:
     assert RefusedError("no", 404, field="model", code="model_not_found").as_dict() == {
         "error": {"message": "no", "type": "invalid_request_error", "param": "model", "code": "model_not_found"}
     }
-    assert RefusedError("no", 504).as_dict()["error"]["type"] == "server_error"
+    assert RefusedError("no", 500).as_dict()["error"]["type"] == "server_error"
 
 
 def test_what_openai_allows_is_allowed() -> None:

@@ -14,7 +14,7 @@ from minigrad import InputError
 from minigrad.generation.continuation import Continuation
 from minigrad.generation.decoding import drawing_rules
 from minigrad.generation.settings import Sampling
-from minigrad.serving.engine import Engine
+from minigrad.serving.engine import _SWITCH, Engine
 from minigrad.serving.scheduler import Scheduler, Text
 from minigrad.serving.served import Served
 
@@ -84,3 +84,24 @@ def test_a_fault_that_cannot_be_printed_does_not_end_the_thread(
     engine.submit(scheduler, [second])
     assert [news.get(timeout=60)[0] for _ in range(3)] == [second] * 3
     engine.stop()
+
+
+def test_the_engine_stops_though_texts_are_not_written_to_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler, turns, switch, before = Mock(num_waiting=0, num_served=1), list[int](), Mock(), sys.getswitchinterval()
+    monkeypatch.setattr(sys, "setswitchinterval", switch)
+
+    def turn() -> list[Any]:
+        turns.append(1)
+        engine._stopped = True  # as `stop` does, in another thread
+        scheduler.num_served = int(len(turns) < 5)
+        return []
+
+    scheduler.turn = turn
+    engine = Engine([scheduler], lambda found: None)
+    engine.start()
+    engine.submit(scheduler, [])
+    engine._thread.join(timeout=60)
+    assert len(turns) == 1
+    assert not engine._wake.is_set()  # or it would never wait
+    engine.stop()
+    assert [call.args for call in switch.call_args_list] == [(_SWITCH,), (before,)]

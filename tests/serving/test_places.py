@@ -32,6 +32,17 @@ def test_a_copied_piece_has_the_bits_of_a_piece_that_is_read(family: str) -> Non
     assert (read(second, 4, 9) == read(third, 4, 9)).all()
 
 
+def test_pieces_are_copied_one_after_the_other() -> None:
+    places = Places(build("gpt2"), 2, CONTEXT, piece=4)
+    first, second = places.take(), places.take()
+    places.cache.keys[:, first] = 1
+    for stop in (4, 8):
+        places.hold(first, PROMPT, stop)
+        assert places.copy(second, PROMPT, stop - 4, stop)
+        assert places.cache.lengths.tolist() == [0, stop]
+    assert (places.cache.keys[:, second, :8] == 1).all()
+
+
 def test_a_place_that_is_taken_again_is_empty_and_holds_no_pieces() -> None:
     places = Places(build("gpt2"), 2, CONTEXT, piece=4)
     first, second = places.take(), places.take()
@@ -99,3 +110,4 @@ def test_a_cache_of_more_than_keys_and_values_copies_no_pieces() -> None:
 def test_the_hash_of_a_piece_does_not_grow_with_the_prompt() -> None:
     assert len(prefix_hash(range(4), 4)) == len(prefix_hash(range(4_000), 4_000))
     assert prefix_hash([1, 2, 3], 2) == prefix_hash([1, 2, 4], 2) != prefix_hash([1, 2, 3], 3)
+    assert prefix_hash([1, 2, 3], 3) != prefix_hash([4, 2, 3], 3)

@@ -39,30 +39,37 @@ def test_a_whole_completion(tok: Tokenizer) -> None:
     assert reply["choices"] == [{"index": 0, "text": "to be", "logprobs": None, "finish_reason": "stop"}]
     assert reply["usage"] == {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
     assert (reply["object"], reply["model"]) == ("text_completion", "tiny")
+    assert reply["id"] != completion(tok).whole([])["id"]
 
 
 def test_a_chat_in_chunks(tok: Tokenizer) -> None:
     body, _ = read_chat(json.dumps({"messages": [{"role": "user", "content": "a"}], "stream": True}).encode())
     reply = Reply("tiny", tok, body, [[1]])
-    opening, chunk = reply.opening(0), reply.chunk(part_of(token(5, "to", "length")))
+    opening = reply.opening(0)
+    first, last = (reply.chunk(part_of(each)) for each in (token(5, "to"), token(6, " be", "length")))
     assert opening["choices"][0]["delta"]["role"] == "assistant"
-    assert chunk["choices"][0] == {"index": 0, "logprobs": None, "finish_reason": "length", "delta": {"content": "to"}}
-    assert (opening["id"], opening["object"]) == (chunk["id"], "chat.completion.chunk")
-    assert reply.last()["usage"]["total_tokens"] == 2
+    assert first["choices"][0] == {"index": 0, "logprobs": None, "finish_reason": None, "delta": {"content": "to"}}
+    assert [each["choices"][0]["finish_reason"] for each in (opening, last)] == [None, "length"]
+    assert (opening["id"], opening["object"]) == (first["id"], "chat.completion.chunk")
+    assert reply.last()["usage"]["total_tokens"] == 3
 
 
 def test_a_chat_with_log_probabilities(tok: Tokenizer) -> None:
     fields = {"messages": [{"role": "user", "content": "a"}], "logprobs": True, "top_logprobs": 1}
     reply = Reply("tiny", tok, read_chat(json.dumps(fields).encode())[0], [[1]])
-    (letter,) = tok.encode("x")
-    (choice,) = reply.whole([part_of(token(letter, "x", "stop", -0.5))])["choices"]
-    entry = {"token": "x", "logprob": -0.5, "bytes": [120]}
-    assert choice["logprobs"]["content"] == [{**entry, "top_logprobs": [entry]}]
+    (letter,), (other,) = tok.encode("x"), tok.encode("y")
+    drawn = token(letter, "x", "stop", -0.5)
+    drawn.alternatives = ((other, -0.25),)
+    (choice,) = reply.whole([part_of(drawn)])["choices"]
+    expected = {"token": "x", "logprob": -0.5, "bytes": [120]}
+    expected["top_logprobs"] = [{"token": "y", "logprob": -0.25, "bytes": [121]}]
+    assert choice["logprobs"]["content"] == [expected]
     assert choice["message"] == {"role": "assistant", "content": "x", "refusal": None}
 
 
 def test_log_probabilities_of_a_completion_continue_across_chunks(tok: Tokenizer) -> None:
     reply, (letter,), euro = completion(tok, logprobs=1, stream=True), tok.encode("x"), tok.encode("¥")[0]
+    assert reply.last()["object"] == "text_completion"  # in chunks, too
     first, second = (
         reply.chunk(part)["choices"][0]["logprobs"]
         for part in (part_of(token(letter, "x", "", -1.0)), part_of(token(euro, "", "", -2.0)))
@@ -105,6 +112,14 @@ def test_a_character_that_begins_in_a_prompt_of_ids_is_counted_once(
     assert choice["logprobs"]["text_offset"] == [0, 1, *(1 + each for each in offsets)]
 
 
+def test_each_text_continues_the_last_character_of_its_own_prompt(tok: Tokenizer) -> None:
+    prompts, (letter,) = [tok.encode_bytes(b"a\xe2"), tok.encode("a")], tok.encode("x")
+    body, _ = read_completion(json.dumps({"prompt": prompts, "logprobs": 0, "n": 2}).encode())
+    parts = [Part(index, tokens=[token(letter, "x", "length", -1.0)]) for index in range(4)]
+    choices = Reply("tiny", tok, body, prompts).whole(parts)["choices"]
+    assert [each["logprobs"]["text_offset"] for each in choices] == [[1], [1], [0], [0]]  # \ufffdx and x
+
+
 def test_a_prompt_of_ids_that_does_not_go_on_shows_its_incomplete_character(tok: Tokenizer) -> None:
     prompt, reply = tok.encode_bytes(b"a\xe2\x82"), completion(tok)
     assert [reply.prompt_text(prompt, goes_on=goes_on) for goes_on in (True, False)] == ["a", "a\ufffd"]
@@ -117,9 +132,9 @@ def test_log_probabilities_without_others_are_wanted_too(tok: Tokenizer) -> None
 def test_rows_of_the_model_beyond_the_tokens_have_no_text(tok: Tokenizer) -> None:
     (letter,) = tok.encode("x")
     drawn = token(letter, "x", "", -1.0)
-    drawn.alternatives = ((tok.vocab_size + 3, -0.5),)
+    drawn.alternatives = ((tok.vocab_size, -0.5), (tok.vocab_size + 1, -0.7))
     found = completion(tok, logprobs=1).whole([part_of(drawn)])["choices"][0]["logprobs"]
-    assert found["top_logprobs"] == [{"": -0.5, "x": -1.0}]
+    assert found["top_logprobs"] == [{"": -0.5, "x": -1.0}]  # of several with one text, the most likely
 
 
 def test_an_echo_shows_the_prompt_and_its_scores(tok: Tokenizer) -> None:
@@ -127,9 +142,11 @@ def test_an_echo_shows_the_prompt_and_its_scores(tok: Tokenizer) -> None:
     for hidden, expected in ((1, [-3.0, -1.0]), (0, [None, -3.0, -1.0])):
         reply = completion(tok, logprobs=0, echo=True)
         reply.echo(0, Echo("prompt ", letter, hidden))
-        (choice,) = reply.whole([part_of(scored, token(letter, "x", "length", -1.0))])["choices"]
+        whole = reply.whole([part_of(scored, token(letter, "x", "length", -1.0))])
+        (choice,) = whole["choices"]
         assert choice["text"] == "prompt x"
         assert choice["logprobs"]["token_logprobs"] == expected
+        assert whole["usage"]["completion_tokens"] == 1
 
 
 @pytest.mark.parametrize(("prompt", "offsets"), [("to be", [0, 2]), (" to be", [0, 1, 3]), ("é", [0])])
@@ -138,7 +155,7 @@ def test_the_space_that_byte_fallback_adds_is_no_part_of_an_echo(prompt: str, of
     ids, reply = tok.encode(prompt), completion(tok, logprobs=0, echo=True)
     reply.echo(0, Echo(prompt, ids[0], 0))
     (choice,) = reply.whole([part_of(*(Scored(each, -1.0, ()) for each in ids[1:]), None)])["choices"]
-    assert choice["text"] == prompt
+    assert choice["text"] == prompt == reply.prompt_text(ids, goes_on=False)
     assert choice["logprobs"]["text_offset"] == offsets
 
 

@@ -116,14 +116,16 @@ def test_a_text_of_a_default_model_is_the_same_among_63_others(format: str | Non
 
 
 def test_products_that_mix_rows_give_other_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the comparisons above can fail: rounding depends on the rows of a product."""
+    """So the comparisons above can fail: rounding depends on the rows of a product, at least on whether it is one."""
     monkeypatch.setattr(scheduling, "rows_apart", contextlib.nullcontext)
     monkeypatch.setattr(scheduling, "can_keep_rows_apart", lambda dtype: True)
     model = build_default("vidya-v2", seed=1, vocab_size=512).eval()
     wanted = [
-        Wanted(tuple(range(number, 60 + number)), Sampling(tokens=4, alternatives=2, seed=1)) for number in range(5)
+        Wanted(tuple(range(number, number + length)), Sampling(tokens=4, alternatives=2, seed=1))
+        for number in range(5)
+        for length in (2, 60)
     ]
-    assert serve(Scheduler(model, 5, 200), wanted) != [alone(model, each, PIECE) for each in wanted]
+    assert serve(Scheduler(model, 10, 200), wanted) != [alone(model, each, PIECE) for each in wanted]
 
 
 def test_texts_are_those_of_generate() -> None:
@@ -223,9 +225,12 @@ def test_the_next_pieces_of_a_few_prompts_are_read_in_one_pass(monkeypatch: pyte
         assert (read, written) == ([3, 3, 3, 3], [2, 4])
 
 
-def test_a_client_that_goes_away_frees_its_place_within_a_turn() -> None:
+@pytest.mark.parametrize("length", [2, 16])
+def test_a_client_that_goes_away_frees_its_place_within_a_turn(length: int) -> None:
+    """Also if its prompt has not been read to the end."""
     scheduler = Scheduler(model_of("gpt2", None), 1, CONTEXT, TINY_PIECE)
-    first, second = (text_of(scheduler.model, Wanted((1, 2), Sampling(tokens=9))) for _ in range(2))
+    prompts = (1,) * length, (1, 2)
+    first, second = (text_of(scheduler.model, Wanted(prompt, Sampling(tokens=8))) for prompt in prompts)
     scheduler.submit(first)
     scheduler.submit(second)
     scheduler.turn()
@@ -278,6 +283,9 @@ def test_a_text_that_could_outgrow_its_place_is_refused() -> None:
     scheduler.check(text_of(scheduler.model, Wanted((1, 2), Sampling(tokens=8))))
     with pytest.raises(InputError, match="at most 10 tokens here with its prompt, not 11"):
         scheduler.check(text_of(scheduler.model, Wanted((1, 2), Sampling(tokens=9))))
+    only_scored = text_of(scheduler.model, Wanted((1,) * 10, Sampling(tokens=1), scored=True))
+    only_scored.writes = False
+    scheduler.check(only_scored)
 
 
 def test_an_error_ends_texts_and_frees_their_places() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+import models
 from minigrad import InputError
 from minigrad.serving.bodies import RefusedError, read_chat, read_completion
+from minigrad.serving.scheduler import Scheduler
 from minigrad.serving.served import Served, warm_up
 from minigrad.serving.settings import ServeConfig
 
@@ -27,17 +30,60 @@ def chat(**fields: Any) -> Any:
 def test_each_prompt_gets_n_texts_with_the_draws_of_a_seed(make_served: Make) -> None:
     texts = make_served().texts(completion(n=2, seed=7, temperature=0.5, stop="be"), [[1], [2, 3]], "me", None)
     assert [(text.prompt, text.continuation.sample) for text in texts] == [([1], 0), ([1], 1), ([2, 3], 0), ([2, 3], 1)]
+    assert {(text.client, text.scored, text.writes) for text in texts} == {("me", False, True)}
     sampling = texts[0].continuation.rules.sampling
     assert (sampling.seed, sampling.temperature, sampling.stop, sampling.tokens) == (7, 0.5, ("be",), 16)
+
+
+DRAW = {
+    "temperature": 0.7,
+    "top_p": 0.8,
+    "top_k": 3,
+    "min_p": 0.1,
+    "presence_penalty": 0.2,
+    "frequency_penalty": 0.3,
+    "repetition_penalty": 1.4,
+}
+
+
+@pytest.mark.parametrize("body", [completion(**DRAW), chat(**DRAW)])
+def test_tokens_are_drawn_as_the_request_says(make_served: Make, body: Any) -> None:
+    (text,) = make_served().texts(body, [[1]], "me", None)
+    assert {name: getattr(text.continuation.rules.sampling, name) for name in DRAW} == DRAW
+
+
+def test_a_top_p_of_0_leaves_the_most_likely_token(make_served: Make) -> None:
+    sampling = make_served().texts(completion(top_p=0), [[1]], "me", None)[0].continuation.rules.sampling
+    assert (sampling.temperature, sampling.top_p) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "alternatives"),
+    [
+        (completion(), None),
+        (completion(logprobs=3), 3),
+        (chat(), None),
+        (chat(logprobs=True), 0),
+        (chat(logprobs=True, top_logprobs=2), 2),
+    ],
+)
+def test_alternatives_are_listed_where_they_are_wanted(make_served: Make, body: Any, alternatives: int | None) -> None:
+    (text,) = make_served().texts(body, [[1]], "me", None)
+    assert text.continuation.rules.sampling.alternatives == alternatives
 
 
 @pytest.mark.parametrize("off", [{}, {"top_k": 0, "min_p": 0.0}, {"top_k": -1, "min_p": 0}])
 def test_limits_of_the_draw_are_off_as_on_other_servers(make_served: Make, off: dict[str, float]) -> None:
     sampling = make_served().texts(completion(**off), [[1]], "me", None)[0].continuation.rules.sampling
     assert (sampling.top_k, sampling.min_p) == (None, None)
-    given = completion(top_k=3, min_p=0.1)
-    sampling = make_served().texts(given, [[1]], "me", None)[0].continuation.rules.sampling
-    assert (sampling.top_k, sampling.min_p) == (3, 0.1)
+
+
+def test_a_negative_seed_is_a_seed_of_its_own(make_served: Make) -> None:
+    served = make_served()
+    seeds = [
+        served.texts(completion(seed=seed), [[1]], "me", None)[0].continuation.rules.sampling.seed for seed in (-1, 1)
+    ]
+    assert seeds == [2**63 - 1, 1]
 
 
 def test_without_a_seed_the_draws_are_other_ones_each_time(make_served: Make) -> None:
@@ -52,6 +98,7 @@ def test_without_a_seed_the_draws_are_other_ones_each_time(make_served: Make) ->
         (completion(), None, 16),
         (completion(max_tokens=50), None, 50),
         (completion(), 5, 5),
+        (completion(max_tokens=5), 5, 5),
         (chat(), None, 90),
         (chat(max_tokens=4), None, 4),
         (chat(max_tokens=4, max_completion_tokens=6), None, 6),
@@ -85,6 +132,10 @@ def test_an_echo_without_tokens_only_scores_the_prompt(make_served: Make) -> Non
     (text,) = make_served().texts(completion(max_tokens=0, echo=True, logprobs=0), [[1, 2]], "me", None)
     assert text.scored
     assert not text.writes
+    served = make_served(capacity=100)
+    assert served.texts(completion(max_tokens=0, echo=True), [[1] * 100], "me", None)  # as long as a place
+    (text,) = served.texts(completion(logprobs=0), [[1, 2]], "me", None)
+    assert not text.scored  # without an echo nobody sees the scores
 
 
 def test_prompts_begin_like_documents_and_ids_stay(make_served: Make) -> None:
@@ -92,6 +143,14 @@ def test_prompts_begin_like_documents_and_ids_stay(make_served: Make) -> None:
     ids, beginning = served.encode("to be")
     assert (ids[0], beginning) == (served.tokenizer.end_of_text_id, 1)
     assert served.encode([5, 6]) == ([5, 6], 0)
+    with pytest.raises(RefusedError, match="from 0 to 319, not 5 to 320"):
+        served.encode([5, 320])
+
+
+def test_ids_without_a_token_are_refused(make_served: Make) -> None:
+    tok = make_served().tokenizer
+    model = models.build("vidya-v2", size="nano", vocab_size=tok.vocab_size + 8, num_layers=1, context_length=64)
+    served = Served("wide", model, tok, Scheduler(model, 1, 64))
     with pytest.raises(RefusedError, match="from 0 to 319, not 5 to 320"):
         served.encode([5, 320])
 
@@ -114,7 +173,7 @@ def test_places_are_bounded_by_memory(make_served: Make) -> None:
         assert made.scheduler.places.cache.num_bytes <= budget
         return made.scheduler.count
 
-    assert (count(3 * each), count(100 * each)) == (3, 8)
+    assert (count(each), count(3 * each), count(100 * each)) == (1, 3, 8)
     with pytest.raises(InputError, match="give a smaller --context or more --cache-megabytes"):
         count(each - 1)
 
@@ -124,9 +183,12 @@ def test_a_context_longer_than_the_models_is_refused(make_served: Make) -> None:
     config = ServeConfig(runs=("a",), context=513)
     with pytest.raises(InputError, match="--context 513 is more than the 512 of a"):
         Served.within("a", served.model, served.tokenizer, None, config, 2**30)
+    whole = Served.within("a", served.model, served.tokenizer, None, replace(config, context=512), 2**30)
+    assert whole.scheduler.capacity == 512
 
 
-def test_warming_up_leaves_every_place_free(make_served: Make) -> None:
-    served = make_served(count=3, capacity=200)
+@pytest.mark.parametrize("capacity", [100, 200])
+def test_warming_up_leaves_every_place_free(make_served: Make, capacity: int) -> None:
+    served = make_served(count=3, capacity=capacity)  # of less or more than a piece of a prompt
     warm_up(served.scheduler)
     assert served.scheduler.places.num_free == 3

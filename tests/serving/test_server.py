@@ -48,3 +48,10 @@ def test_a_server_that_stops_ends_its_replies_with_an_error(
         assert error["message"] == "the server is stopping"
         connection.close()
     assert capfd.readouterr().err == ""
+
+
+def test_a_server_that_stops_takes_no_further_texts(make_served: Make) -> None:
+    with serving([make_served()]) as wire:
+        wire.server._api.end_all()
+        refused = wire.call(COMPLETIONS, {"prompt": "to be"})
+    assert (refused.status, refused.json["error"]["message"]) == (503, "the server is stopping")
