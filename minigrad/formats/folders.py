@@ -37,7 +37,8 @@ def check_folder(folder: Path) -> None:
 def did_you_mean(folder: Path, file: str, names: Iterable[str] = ()) -> str:
     """Return "; did you mean runs/nano?" for a folder without a `file`, or "" if no other could be meant.
 
-    It may be in a run folder. Or a folder with a similar name has a `file`, beside it or in `RUNS`, or is in `names`.
+    That is the run folder around it; else a folder of a similar name, which has a `file` and is beside it or in `RUNS`,
+    or is one of `names`.
     """
     if (run := next((place for place in folder.parents if (place / RECORD).is_file()), None)) is not None:
         return f"; did you mean {run}?"

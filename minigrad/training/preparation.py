@@ -110,7 +110,7 @@ class Preparation:
         claim, done = compare_claim(family, size, skeleton), folder.step if folder else 0
         used = checkpoint.seconds(folder.path) if folder else 0.0
         plan = Plan(settings, model, text, rates, claim, done, used, world=world, dial=dial, rows=plan_rows(settings))
-        plan = replace(plan, doubt=run_folder.describe_doubt(asked, text.validation))
+        plan = replace(plan, caution=run_folder.describe_caution(asked, text.validation))
         if not asked.init:
             plan = replace(plan, departures=models.departures(family, size, model.config, **assignments(asked.set)))
         if lessons:

@@ -137,8 +137,8 @@ class Record:
         if self.arithmetic in ("", now):
             return ""
         return (
-            "products are rounded in another way here, so this run does not equal one that never stopped bit for bit. "
-            f"It began with {self.arithmetic}; here it is {now}"
+            "products are rounded in another way here, so this run will not equal, bit for bit, one that never "
+            f"stopped. It began with {self.arithmetic}; here it is {now}"
         )
 
     @property

@@ -76,7 +76,7 @@ def check_beginnings(settings: TrainConfig, test: Iterable[str]) -> None:
             )
 
 
-def describe_doubt(settings: TrainConfig, validation: TokenFile) -> str:
+def describe_caution(settings: TrainConfig, validation: TokenFile) -> str:
     """Return a warning if one of the `beginnings` may have been trained on the validation text, else "".
 
     The text that it held out has the same name and other tokens. The documentation of another Python is such a text.

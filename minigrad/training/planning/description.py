@@ -68,7 +68,7 @@ def _model_rows(plan: Plan) -> dict[str, str]:
         "claimed": plan.claim,
         "lessons": plan.taught,
         **text_rows(plan.text, model.config.vocab_size, _tokens_to_read(plan)),
-        "caution": plan.doubt,
+        "caution": plan.caution,
         "step": tokens + plan.source.describe(settings.batch * settings.accumulate) + ", "
         f"peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}{late}, "
         f"updates by {NAMES[settings.optimizer]}, dropout {settings.dropout:g}",

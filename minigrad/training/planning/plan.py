@@ -49,7 +49,7 @@ class Plan:
     dial: Dial | None = None  # that chose the size
     rows: Mapping[str, str] = field(default_factory=dict)  # added to the description
     departures: Mapping[str, Any] = field(default_factory=dict)  # from the recipe of a new run
-    doubt: str = ""  # about the validation text: a model may have been trained on it
+    caution: str = ""  # about the validation text: a model may have been trained on it
 
     @functools.cached_property
     def source(self) -> Source:

@@ -83,8 +83,8 @@ def compare_with_xz(result: Mapping[str, Any]) -> str:
     xz, test = result["xz_bits_per_byte"], result.get("test_bits_per_byte")
     beside = f"no figure of xz: {result['no_xz']}" if xz is None else f"xz -9e: {xz:.2f}"
     tested = "" if test is None else f" Test: {test:.2f}."
-    doubt = f" Caution: {result['doubt']}." if result.get("doubt") else ""
-    return f"Validation: {result['bits_per_byte']:.2f} bits per byte (lower is better; {beside}).{tested}{doubt}"
+    caution = f" Caution: {result['caution']}." if result.get("caution") else ""
+    return f"Validation: {result['bits_per_byte']:.2f} bits per byte (lower is better; {beside}).{tested}{caution}"
 
 
 def _facts(records: Sequence[Mapping[str, Any]], seconds: float, memory: int) -> str:

@@ -55,7 +55,12 @@ def finish(run: Run) -> TrainResult | None:
         command=repeat,
         **test,
     )
-    figures = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": xz, "no_xz": no_xz, "doubt": run.plan.doubt}
+    figures = {
+        "bits_per_byte": score.bits_per_byte,
+        "xz_bits_per_byte": xz,
+        "no_xz": no_xz,
+        "caution": run.plan.caution,
+    }
     both = ("loss_repeated", "loss_others")
     copied = {name: loss if math.isfinite(loss := getattr(score, name)) else None for name in both}
     ends = {"steps": run.step, "tokens": result.tokens, "command": repeat}

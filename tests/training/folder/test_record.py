@@ -129,5 +129,5 @@ def test_the_record_says_what_multiplied_and_a_difference_is_one_line():
         said = record.difference_in_arithmetic()
     finally:
         products.use()
-    assert f"bit for bit. It began with {record.arithmetic}; here it is " in said
+    assert f"one that never stopped. It began with {record.arithmetic}; here it is " in said
     assert "\n" not in said

@@ -14,7 +14,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.system.locks import FolderLock
 from minigrad.training.folder.places import unused_folders
 from minigrad.training.folder.record import Record
-from minigrad.training.folder.run_folder import RunFolder, check_beginnings, describe_doubt, fingerprint, of_test
+from minigrad.training.folder.run_folder import RunFolder, check_beginnings, describe_caution, fingerprint, of_test
 from minigrad.training.settings import TrainConfig
 from tests.distributed.rooms import Room, together
 from tests.training.folder.test_opening import ASKED, USED, NoTokenizer, begin
@@ -121,7 +121,7 @@ def held_out(*tokens: int) -> TokenFile:
 
 @pytest.mark.parametrize("flag", ["init", "teacher"])
 @pytest.mark.parametrize("used", [{"data": "a text"}, {"data": "all", "held_out": "a text"}])
-def test_a_validation_text_that_an_earlier_model_did_not_hold_out_is_doubtful(tmp_path, flag, used):
+def test_a_validation_text_that_an_earlier_model_did_not_hold_out_asks_for_caution(tmp_path, flag, used):
     """As the documentation of another Python: what it holds out was trained on in part."""
     first, second = tmp_path / "first", tmp_path / "second"
     facts = {"parameters": 1, "validation_text": fingerprint(held_out(1, 2))}
@@ -129,10 +129,10 @@ def test_a_validation_text_that_an_earlier_model_did_not_hold_out_is_doubtful(tm
         folder.mkdir()
         Record(data=used["data"], settings=used | {"init": init}, **facts).write(folder)
     settings = TrainConfig(**{flag: str(second)}, data="a text")
-    assert describe_doubt(settings, held_out(1, 2)) == ""
-    doubt = describe_doubt(settings, held_out(1, 3))
-    assert doubt.startswith(f"the validation text of a text is not the one that the model in {second} held out: ")
-    assert describe_doubt(replace(settings, held_out="another text"), held_out(1, 3)) == ""
+    assert describe_caution(settings, held_out(1, 2)) == ""
+    caution = describe_caution(settings, held_out(1, 3))
+    assert caution.startswith(f"the validation text of a text is not the one that the model in {second} held out: ")
+    assert describe_caution(replace(settings, held_out="another text"), held_out(1, 3)) == ""
     Record(data="b", parameters=1, settings={"init": str(first)}).write(second)
-    assert f"the model in {first} held out" in describe_doubt(settings, held_out(1, 3))
-    assert describe_doubt(TrainConfig(data="a text"), held_out(1, 3)) == ""
+    assert f"the model in {first} held out" in describe_caution(settings, held_out(1, 3))
+    assert describe_caution(TrainConfig(data="a text"), held_out(1, 3)) == ""

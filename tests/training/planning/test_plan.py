@@ -140,7 +140,7 @@ def test_the_brief_plan_has_five_lines_and_more_only_for_what_is_unusual(monkeyp
     assert lines[0] in describe(plan, Path("runs/a"))
     monkeypatch.setattr(description.environment, "FOUND", {"OPENBLAS_CORETYPE": "Haswell"})
     claimed = summarise(
-        replace(plan, claim="49m, but 3", doubt="read before", rows={"context": "adapts"}), Path("runs/a")
+        replace(plan, claim="49m, but 3", caution="read before", rows={"context": "adapts"}), Path("runs/a")
     )
     names = [name for line in claimed.splitlines() if (name := line[:14].strip())]
     assert names == ["model", "text", "claimed", "caution", "variables", "context", "length", "memory", "run folder"]

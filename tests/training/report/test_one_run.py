@@ -149,7 +149,7 @@ def test_the_headline_compares_the_figures(run, ours, xz, expected):
 
 
 def test_a_score_on_text_that_may_have_been_trained_on_has_a_warning(run):
-    assert "better; xz -9e: 1.80). Caution: it was read." in PageReader(write(run, {"doubt": "it was read"})).text
+    assert "better; xz -9e: 1.80). Caution: it was read." in PageReader(write(run, {"caution": "it was read"})).text
     assert "Caution" not in PageReader(write(run)).text
 
 
