@@ -15,15 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from turns import medians
 
 from minigrad.system import hardware  # isort: skip  (before NumPy: it tells BLAS how long its idle threads may spin)
 
@@ -69,13 +67,7 @@ def costs(size: str, context: int, rounds: int) -> list[dict[str, Any]]:
     for each, batch in batches.items():
         works["step", each] = lambda batch=batch: passes(replicas, batch)
         works["decision", each] = lambda batch=batch, each=each: decide(model, batch, each)
-    seconds: dict[tuple[str, int], list[float]] = {name: [] for name in works}
-    for turn in range(rounds + 1):
-        for name, work in works.items():
-            start = time.perf_counter()
-            work()
-            seconds[name] += [time.perf_counter() - start] if turn else []  # the first turn loads the kernels
-    milliseconds = {name: 1_000 * statistics.median(each) for name, each in seconds.items()}
+    milliseconds = {name: 1_000 * seconds for name, seconds in medians(works, rounds).items()}
     return [
         {"context": each, "step": milliseconds["step", each], "decision": milliseconds["decision", each]}
         for each in contexts

@@ -24,14 +24,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from machine import describe_machine
 from turns import Contestant, has, serve
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 
 
 class Case(NamedTuple):

@@ -11,16 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 import tracemalloc
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad import Tensor
 from models.vsla.patterns import PATTERNS, AttentionPattern

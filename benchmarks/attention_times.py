@@ -6,14 +6,10 @@ python benchmarks/attention_times.py
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 from collections import defaultdict
-from pathlib import Path
 
 from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad.system import hardware  # isort: skip  (before NumPy)
 

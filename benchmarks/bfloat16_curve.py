@@ -10,16 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from machine import describe_machine
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 
 WINDOW = 20
 RUNS: dict[str, dict[str, Any]] = {

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from machine import describe_machine
@@ -86,7 +85,6 @@ def main() -> None:
     if "--defaults" in sys.argv:
         print(statistics.median(without_pool() for _ in range(ROUNDS)))
         return
-    sys.path.insert(0, str(Path(__file__).parent.parent))
     from minigrad.system import hardware
 
     hardware.prepare()

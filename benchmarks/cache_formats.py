@@ -13,16 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 import numpy as np
+from machine import describe_machine
 
 import models
 from minigrad.kernels.decoding.kept import FORMATS

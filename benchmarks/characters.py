@@ -26,7 +26,6 @@ from small_steps import CASES, LEARNING_RATE, SMALL, torch_model, torch_step
 from turns import has
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 
 PEER_STEPS, WARM_UP, LEAST_RATE = 2_000, 100, 1e-4
 STEPS = 900

@@ -20,8 +20,6 @@ from typing import Any
 
 from machine import describe_machine
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 from minigrad.system import environment
 
 ROOT = Path(__file__).parent.parent

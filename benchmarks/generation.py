@@ -28,9 +28,6 @@ from machine import describe_machine
 from turns import Contestant, has
 from writers import FAR, LONG, MEMORY, SAMPLES, SHORT, TOKENS
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
-
 FORMATS = {"float32": (4, "f32"), "float16": (2, "f16"), "int8": (1, "q8_0"), "int4": (18 / 32, "q4_0")}
 """Bytes of a weight, and the type of the GGUF file that holds as much."""
 ROUND_TO_Q4_0 = """

@@ -6,23 +6,18 @@ python benchmarks/kernel_times.py
 from __future__ import annotations
 
 import json
-import statistics
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from turns import medians
 
 from minigrad.kernels.gemm.ladder import add_product
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.softmax import LANES, row_maximum
 
 M, K, N = 96, 64, 128
+ROUNDS = 200
 
 
 @kernel
@@ -53,31 +48,21 @@ def lane_maxima(x: Any, out: Any, lanes: Any) -> None:
         out[i] = row_maximum(x, i, x.shape[1], lanes)
 
 
-def seconds(*functions: Callable[[], object]) -> list[float]:
-    """Return the median time of each function, measured in turns."""
-    times: list[list[float]] = [[] for _ in functions]
-    for _ in range(200):
-        for function, found in zip(functions, times, strict=True):
-            start = time.perf_counter()
-            function()
-            found.append(time.perf_counter() - start)
-    return [statistics.median(found) for found in times]
-
-
 def main() -> None:
     """Print both comparisons, then the same as JSON."""
     rng = np.random.default_rng(0)
     a, b, c = rng.random((M, K), np.float32), rng.random((K, N), np.float32), np.zeros((M, N), np.float32)
     x, out, lanes = rng.random((256, 4_096), np.float32), np.empty(256, np.float32), np.empty(LANES, np.float32)
-    plain, tiled = seconds(lambda: triple_loop(a, b, c, M, K, N), lambda: add_product(a, b, c, M, K, N))
-    running, in_lanes = seconds(lambda: running_maxima(x, out), lambda: lane_maxima(x, out, lanes))
-    work = 2 * M * K * N / 1e9
-    figures = {
-        "product, triple loop (GFLOP/s)": work / plain,
-        "product, tiles (GFLOP/s)": work / tiled,
-        "maximum, running (billion numbers/s)": x.size / 1e9 / running,
-        "maximum, lanes (billion numbers/s)": x.size / 1e9 / in_lanes,
+    products = {
+        "product, triple loop (GFLOP/s)": lambda: triple_loop(a, b, c, M, K, N),
+        "product, tiles (GFLOP/s)": lambda: add_product(a, b, c, M, K, N),
     }
+    maxima = {
+        "maximum, running (billion numbers/s)": lambda: running_maxima(x, out),
+        "maximum, lanes (billion numbers/s)": lambda: lane_maxima(x, out, lanes),
+    }
+    figures = {name: 2e-9 * M * K * N / seconds for name, seconds in medians(products, ROUNDS).items()}
+    figures |= {name: 1e-9 * x.size / seconds for name, seconds in medians(maxima, ROUNDS).items()}
     print(describe_machine())
     for name, figure in figures.items():
         print(f"{name:<38} {figure:6.1f}")

@@ -12,15 +12,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from machine import describe_machine
 from turns import Contestant, has, serve
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 
 ROWS, WIDTH, WIDE, VOCAB, HEADS, KV_HEADS, SIZE, TEXTS = 1_024, 576, 1_536, 32_000, 9, 3, 64, 2
 PARAMETERS = 8_000_000

@@ -10,14 +10,10 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward

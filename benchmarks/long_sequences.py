@@ -16,14 +16,10 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from machine import describe_machine
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 
 
 def step(family: str, size: str, length: int, precision: str = "float32") -> dict[str, Any]:

@@ -28,9 +28,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from machine import describe_machine
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
-
 if TYPE_CHECKING:
     from minigrad.distributed.world import World
 

@@ -18,18 +18,13 @@ import argparse
 import itertools
 import json
 import math
-import statistics
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from turns import medians
 
 from minigrad.kernels import threads
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT
@@ -58,14 +53,7 @@ SHAPES = [
 
 def rates(contestants: dict[str, Callable[[], Any]], operations: float, rounds: int) -> dict[str, float]:
     """Let all take turns; return the median GFLOP/s of each."""
-    times: dict[str, list[float]] = {name: [] for name in contestants}
-    for number in range(rounds + 1):
-        for name, run in contestants.items():
-            start = time.perf_counter()
-            run()
-            if number:
-                times[name].append(time.perf_counter() - start)
-    return {name: operations / statistics.median(taken) / 1e9 for name, taken in times.items()}
+    return {name: operations / seconds / 1e9 for name, seconds in medians(contestants, rounds).items()}
 
 
 def factors(m: int, k: int, n: int, transposed: bool) -> tuple[Any, Any, Any]:
@@ -195,8 +183,7 @@ def compare(product: Product, replicas: int, rounds: int) -> dict[str, float]:
     def all_of(task: Callable[[int], None]) -> Callable[[], None]:
         return (lambda: task(0)) if replicas == 1 else (lambda: threads.run_tasks(task, replicas))
 
-    rate = rates({"BLAS": all_of(by_blas), "ours": all_of(by_our_loops)}, replicas * 2e9 * product.size, rounds)
-    return {name: replicas * 2 * product.size / each for name, each in rate.items()}
+    return medians({"BLAS": all_of(by_blas), "ours": all_of(by_our_loops)}, rounds)
 
 
 def print_training(sizes: list[str], rounds: int) -> None:

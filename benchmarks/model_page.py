@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -21,9 +20,6 @@ from typing import Any
 
 import numpy as np
 from machine import describe_machine
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 
 PROMPT, TURNS = "The list type", 3
 

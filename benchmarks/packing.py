@@ -15,19 +15,16 @@ that length, including the reading of the data.
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
 import json
 import math
-import statistics
-import sys
-import time
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from turns import medians
 
 from minigrad.system import hardware  # isort: skip  (before NumPy: it tells BLAS how long its idle threads may spin)
 
@@ -115,17 +112,6 @@ def learner(size: str, context: int, rows: int) -> tuple[LanguageModel, Replicas
     return model, Replicas(model, num_replicas(model, hardware.threads(), rows))
 
 
-def seconds_in_turns(works: dict[str, Callable[[int], object]], rounds: int) -> dict[str, float]:
-    """Return the median seconds of each work, which is given the number of its turn."""
-    times: dict[str, list[float]] = {name: [] for name in works}
-    for turn in range(rounds):
-        for name, work in list(works.items())[:: 1 if turn % 2 else -1]:  # who goes first changes from turn to turn
-            start = time.perf_counter()
-            work(turn)
-            times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(found) for name, found in times.items()}
-
-
 def compare(size: str, ways: dict[str, list[Batch]], rounds: int) -> dict[str, dict[str, float]]:
     """Return for each way of passing the same sequences through a model of this size its rows, speed and memory.
 
@@ -148,8 +134,8 @@ def compare(size: str, ways: dict[str, list[Batch]], rounds: int) -> dict[str, d
         for name, batches in ways.items()
     }
     if rounds:
-        works = {name: lambda _, name=name: passes(ways[name]) for name in ways}
-        for name, seconds in seconds_in_turns(works, rounds).items():
+        works = {name: functools.partial(passes, batches) for name, batches in ways.items()}
+        for name, seconds in medians(works, rounds).items():
             found[name]["tokens_per_second"] = found[name]["tokens"] / seconds
     else:
         for name, batches in ways.items():
@@ -178,13 +164,17 @@ def equal_lengths(size: str, rounds: int) -> dict[str, float]:
     readers: dict[str, Reader] = {"packed": Documents(row, EQUAL), "windows": Windows(row, EQUAL)}
     model, replicas = learner(size, EQUAL, EQUAL * EQUAL_BATCH)
 
-    def step(name: str, turn: int) -> None:
-        replicas.run(forward_backward, readers[name].batch(seed=0, step=turn, batch_size=EQUAL_BATCH))
-        model.zero_grad()
+    def steps(reader: Reader) -> Callable[[], None]:
+        numbers = itertools.count()
 
-    step("packed", 0)  # to load the kernels
-    works = {name: lambda turn, name=name: step(name, turn) for name in readers}
-    return {name: EQUAL * EQUAL_BATCH / each for name, each in seconds_in_turns(works, rounds).items()}
+        def step() -> None:
+            replicas.run(forward_backward, reader.batch(seed=0, step=next(numbers), batch_size=EQUAL_BATCH))
+            model.zero_grad()
+
+        return step
+
+    works = {name: steps(reader) for name, reader in readers.items()}
+    return {name: EQUAL * EQUAL_BATCH / seconds for name, seconds in medians(works, rounds).items()}
 
 
 def main() -> None:

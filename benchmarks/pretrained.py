@@ -27,7 +27,7 @@ import tokenizer
 from minigrad.evaluate.__main__ import EvaluateConfig, evaluate
 from minigrad.evaluate.answers import ask, share_exact
 from minigrad.formats.huggingface import write_folder
-from minigrad.generation.decoding import document, stream
+from minigrad.generation.decoding import stream, write
 from minigrad.generation.settings import Sampling
 from minigrad.quantised import quantise
 from minigrad.system import environment
@@ -112,9 +112,7 @@ def score(folder: Path, split: str = "validation", data: Path | None = None) -> 
 
 def continued(folder: Path, prompt: str) -> str:
     """Return a prompt with what the model writes after it, with the settings of generate.py."""
-    model, tok = models.load(folder), tokenizer.load(folder)
-    written = stream(model, document(tok, prompt), Sampling(tokens=80), tokenizer=tok)
-    return prompt + "".join(token.text for token in written)
+    return write(models.load(folder), tokenizer.load(folder), prompt, tokens=80)
 
 
 def answers(folder: Path, questions: tuple[str, ...]) -> str:

@@ -14,12 +14,8 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from machine import describe_machine
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 
 BATCH, CONTEXT = 8, 256
 

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from train import TrainConfig, train
 

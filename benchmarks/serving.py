@@ -26,7 +26,6 @@ from typing import Any
 from machine import describe_machine
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 
 MODELS = {"nano": ("vidya-v2", "nano"), "mini": ("vidya-v2", "mini"), "2.0": ("vidya-v2", "2.0")}
 PROMPT, TURNS = 64, 3  # tokens, and how often everything is measured

@@ -17,14 +17,10 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from machine import describe_machine
 from turns import Contestant, has, serve
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 
 LAYERS, HEADS, WIDTH, VOCAB = 4, 4, 128, 65
 SMALL = {"num_layers": LAYERS, "num_heads": HEADS, "width": WIDTH, "feed_forward": 4 * WIDTH, "vocab_size": VOCAB}

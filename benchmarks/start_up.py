@@ -65,7 +65,6 @@ def write_run(run: Path) -> None:
 
 def main() -> None:
     """Measure three times each, and the first token seven times; print a table and JSON."""
-    sys.path.insert(0, str(ROOT))
     from minigrad.system.cache import cache_folder
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])

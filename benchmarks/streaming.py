@@ -12,18 +12,14 @@ import argparse
 import gzip
 import json
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 import numpy as np
+from machine import describe_machine
 
 import tokenizer
 from minigrad.data import mixture

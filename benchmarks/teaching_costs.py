@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,8 +26,6 @@ from typing import Any
 
 from machine import describe_machine
 from teaching import beginner, preferences, train
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import models
 import tokenizer

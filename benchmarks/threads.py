@@ -14,12 +14,9 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad.system import hardware  # isort: skip  (before NumPy: it tells BLAS to use one thread)
 

@@ -31,8 +31,6 @@ from typing import Any
 from machine import describe_machine
 from turns import has, peak_bytes
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 SPECIALS = ["<|endoftext|>"]
 LIBRARIES = {"minigrad": "tokenizer", "huggingface": "tokenizers", "tiktoken": "tiktoken"}
 SIZES = {"source": 32_000, "docs": 8_192}

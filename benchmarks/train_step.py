@@ -17,12 +17,8 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from machine import describe_machine
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 
 SHAPES = {"nano": (8, 256), "micro": (8, 256), "mini": (8, 256), "small": (8, 256), "2.0": (2, 512)}
 

@@ -1,7 +1,7 @@
-"""Contestants in processes of their own, measured in turns, so that a slow moment of the machine affects all alike.
+"""Work measured in turns, so that a slow moment of the machine affects all alike: in this process, or in others.
 
-A contestant does a piece of work for each line on its standard input and sleeps meanwhile. A script starts itself as a
-contestant with `--serve`, possibly by another interpreter that has a peer's packages.
+A contestant is a process of its own. It does a piece of work for each line on its standard input and sleeps meanwhile.
+A script starts itself as a contestant with `--serve`, possibly by another interpreter that has a peer's packages.
 """
 
 from __future__ import annotations
@@ -12,10 +12,27 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
+
+Name = TypeVar("Name", bound=Hashable)
 
 _REST = 0.3  # seconds between turns: the threads of the previous contestant may still spin
+
+
+def medians(works: Mapping[Name, Callable[[], object]], rounds: int) -> dict[Name, float]:
+    """Return the median seconds of each work, all in this process, after a first turn to warm up.
+
+    Who begins changes from turn to turn.
+    """
+    seconds: dict[Name, list[float]] = {name: [] for name in works}
+    for turn in range(rounds + 1):
+        for name, work in list(works.items())[:: 1 if turn % 2 else -1]:
+            start = time.perf_counter()
+            work()
+            if turn:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(taken) for name, taken in seconds.items()}
 
 
 class Contestant:

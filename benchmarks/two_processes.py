@@ -11,14 +11,11 @@ step on.
 from __future__ import annotations
 
 import argparse
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import models
 import tokenizer

@@ -10,35 +10,22 @@ from __future__ import annotations
 
 import functools
 import json
-import statistics
-import sys
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from turns import medians
 
 from minigrad import Tensor, no_grad
 from minigrad.typing import Array
 from models.vsla.variable import VarTensor, convolve, pyramid, window_stack, zero_extended_stack
 
 ROUNDS = 10
-Work = dict[str, Callable[[], object]]
 
 
-def measured(work: Work, rounds: int = ROUNDS) -> dict[str, float]:
-    """Return the median milliseconds of each piece of work, done in turns after one turn to warm up."""
-    seconds: dict[str, list[float]] = {name: [] for name in work}
-    for turn in range(rounds + 1):
-        for name, piece in work.items():
-            start = time.perf_counter()
-            piece()
-            if turn:
-                seconds[name].append(time.perf_counter() - start)
-    return {name: 1000 * statistics.median(taken) for name, taken in seconds.items()}
+def measured(work: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Return the median milliseconds of each piece of work."""
+    return {name: 1000 * seconds for name, seconds in medians(work, ROUNDS).items()}
 
 
 def stacks(count: int = 16, width: int = 96) -> dict[str, float]:

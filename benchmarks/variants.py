@@ -33,8 +33,6 @@ from typing import Any, NamedTuple
 
 from machine import describe_machine
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
 from benchmarks.evaluation.intervals import quantile
 from minigrad.cli.parser import Parser
 from minigrad.system import environment

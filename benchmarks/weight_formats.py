@@ -22,9 +22,6 @@ from typing import Any
 
 from machine import describe_machine
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
-
 PROMPT, LONG, TURNS = list(range(16)), 512, 3
 FORMATS = ("float32", "float16", "bfloat16", "int8", "int4")
 

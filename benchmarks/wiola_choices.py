@@ -15,13 +15,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad.system import hardware  # isort: skip  (before NumPy)
 

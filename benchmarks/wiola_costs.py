@@ -11,15 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from machine import describe_machine
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import models
 from minigrad import Tensor, nn

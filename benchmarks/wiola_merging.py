@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,9 +20,6 @@ from typing import Any
 from unittest import mock
 
 from machine import describe_machine
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
 
 PROMPT, COUNT, TURNS = list(range(16)), 128, 3
 

@@ -18,6 +18,7 @@ import numpy as np
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.source import Spans
 from minigrad.evaluate.losses import BATCH_TOKENS, bits_per_byte, completes_a_pair, evaluation_batches, predictions
+from minigrad.formats.json_files import with_null
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system.terminal import printable
 from minigrad.system.units import format_bytes, plural
@@ -173,11 +174,11 @@ class Evaluation:
             "loss_others": self.others.loss,
             "tokens_repeated": self.repeated.tokens,
         }
-        found = {name: _finite(value) for name, value in figures.items()}
-        parts = {"by_position": self.positions, "by_document": self.documents}
-        found |= {name: [_as_dict(part) for part in each] for name, each in parts.items()}
-        by_length = {str(length): {name: _finite(v) for name, v in row.items()} for length, row in self.lengths.items()}
-        return found | ({"bits_per_byte_by_length": by_length} if by_length else {})
+        for name, parts in (("by_position", self.positions), ("by_document", self.documents)):
+            figures[name] = [_as_dict(part) for part in parts]
+        if self.lengths:
+            figures["bits_per_byte_by_length"] = {str(length): dict(row) for length, row in self.lengths.items()}
+        return dict(with_null(figures))
 
     def describe(self) -> str:
         """Return the figures as tables with a few words about each."""
@@ -244,9 +245,5 @@ def _number(value: float) -> str:
 
 
 def _as_dict(part: LossSum) -> dict[str, Any]:
-    values = {"name": part.name, "tokens": part.tokens, "bytes": part.num_bytes}
-    return values | {"loss": _finite(part.loss), "bits_per_byte": _finite(part.bits_per_byte)}
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    figures = {"tokens": part.tokens, "bytes": part.num_bytes, "loss": part.loss, "bits_per_byte": part.bits_per_byte}
+    return {"name": part.name} | figures

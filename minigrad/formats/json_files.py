@@ -19,6 +19,19 @@ _DEEPEST = 64  # levels of nesting; files of models and runs have fewer than ten
 _LARGEST = 1 << 26  # bytes; a larger file is damaged or something else
 
 
+def with_null(value: Any) -> Any:
+    """Return a value as JSON can hold it, which has no NaN and no infinity: these become null.
+
+    >>> with_null({"loss": math.nan, "each": [1.5, math.inf]})
+    {'loss': None, 'each': [1.5, None]}
+    """
+    if isinstance(value, dict):
+        return {name: with_null(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [with_null(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def as_json(value: Any) -> str:
     """Return `value` as indented JSON; raises ValueError for NaN and infinity, which JSON cannot hold."""
     return json.dumps(value, indent=2, allow_nan=False) + "\n"

@@ -29,7 +29,7 @@ _PUBLISHED: dict[str, dict[str, str]] = {"default": {}, "linear": {"factor": "ro
 _THETA = Option("", kind=float, above=0, at_most=1e30)
 _FACTOR = Option("", kind=float, at_least=1, at_most=1e6)
 _LENGTH = Option(**fields.CONTEXT, kind=int)
-_HEAD_DIM = Option("", kind=int, at_least=4, at_most=fields.HEADS["at_most"])
+_HEAD_DIM = Option("", kind=int, at_least=4, at_most=fields.HEAD_DIM["at_most"])
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ _REPORT_SECONDS = 0.5  # to write the report, and to end the process
 class Note(NamedTuple):
     """What a guest adds to a line of the log: values for metrics.jsonl, and sentences printed below the line.
 
-    Each value is a number or a list of numbers; the file holds lists.
+    A value is a number or a list of numbers, and the file holds a list. A value with the name of a field of
+    `Measurement`, as "reward", has the type of that field.
     """
 
     values: Mapping[str, Any]
@@ -182,12 +183,8 @@ class Run:
         if budget.seconds is not None:
             chosen, budget.steps, budget.decay = self.world.share((chosen, budget.steps, budget.decay))
         if chosen:
-            self.fix_steps()
+            self.folder.fix_steps(budget.decay)
         return chosen
-
-    def fix_steps(self) -> None:
-        """Store the number of steps that the clock chose, before it takes effect."""
-        self.folder.fix_steps(self.budget.decay)
 
     def seconds_per_step(self) -> float:
         """Estimate the seconds of each step to come, with its part of evaluations, samples and checkpoints."""
@@ -272,5 +269,4 @@ class Run:
     def describe_last_checkpoint(self) -> str:
         """Describe the last checkpoint, which survives a failure now."""
         self.writer.join()  # the newest checkpoint may still be on its way
-        saved = checkpoint.steps(self.folder.path)
-        return f"the checkpoint of step {saved[-1]} is intact" if saved else "no checkpoint was saved yet"
+        return checkpoint.describe_last(self.folder.path)

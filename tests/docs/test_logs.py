@@ -25,7 +25,7 @@ PAGE = (ROOT / "docs/logs.md").read_text(encoding="utf-8")
 
 def test_every_field_is_documented_and_no_other() -> None:
     found = re.findall(r"^\| `([a-z_0-9]+)`", PAGE, re.MULTILINE)
-    fields = [field.name for field in dataclasses.fields(Measurement) if field.name != "of_family"]
+    fields = [field.name for field in dataclasses.fields(Measurement) if field.name != "extra"]
     assert sorted(found) == sorted([*fields, "merge_ratio", "far_share", "pattern_share", "expert_load_0"])
 
 
@@ -40,7 +40,7 @@ def test_the_programs_send_every_line(tmp_path: Path, monkeypatch: pytest.Monkey
     folder.mkdir(parents=True)
     log, sent = Metrics(folder), list[Any]()
     for step in (1, 50):
-        log.append(Measurement(step, 64, 5.0, 2.0, 1e-3, 1.0, 0.5, 9.0, 10**8, of_family={"merge_ratio": [0.5]}))
+        log.append(Measurement(step, 64, 5.0, 2.0, 1e-3, 1.0, 0.5, 9.0, 10**8, extra={"merge_ratio": [0.5]}))
     Record(settings={"seed": 3, "lr": None}, chosen={"lr": 0.006}).write(folder)
 
     @contextmanager

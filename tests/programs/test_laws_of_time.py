@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from minigrad.training.folder import metrics
+from minigrad.training.folder.run_folder import RunFolder
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
 from tests.killed_runs import Killed, kill, killed_at, repeat
@@ -36,13 +37,14 @@ class SlowingClock(Clock):
 
 def test_a_clock_chooses_the_number_of_steps_and_the_printed_command_repeats_the_run(monkeypatch, text, tmp_path):
     fixed: list[dict[str, Any]] = []
-    fix_steps = Run.fix_steps
+    choose_steps = Run.choose_steps
 
-    def fix_and_look(self: Run) -> None:
-        fix_steps(self)
-        fixed.append({"at": self.step, **record(self.folder.path)["chosen"]})
+    def choose_and_look(self: Run) -> bool:
+        if chosen := choose_steps(self):
+            fixed.append({"at": self.step, **record(self.folder.path)["chosen"]})
+        return chosen
 
-    monkeypatch.setattr(Run, "fix_steps", fix_and_look)
+    monkeypatch.setattr(Run, "choose_steps", choose_and_look)
     result = train(settings(text, tmp_path / "run", minutes=0.12, dropout=0.2, accumulate=2), clock=Clock())
     assert result is not None
     # Each choice was stored in minigrad.json before any step that depends on it.
@@ -61,8 +63,8 @@ def test_a_decay_that_was_corrected_is_repeated_by_the_printed_command(monkeypat
     config = settings(text, tmp_path / "run", minutes=0.14, warmup=3, save_every=2)
     if killed:  # directly after the correction was written down
         with monkeypatch.context() as patch:
-            fix_steps = Run.fix_steps
-            patch.setattr(Run, "fix_steps", lambda self: (fix_steps(self), len(self.budget.decay) > 1 and kill()))
+            fix_steps = RunFolder.fix_steps
+            patch.setattr(RunFolder, "fix_steps", lambda *given: (fix_steps(*given), len(given[1]) > 1 and kill()))
             with pytest.raises(Killed):
                 train(config, clock=SlowingClock())
         result = train(TrainConfig(resume=str(tmp_path / "run")), clock=SlowingClock())
@@ -82,8 +84,8 @@ def test_a_run_on_a_clock_killed_around_the_choice_repeats_all_the_same(monkeypa
         assert "steps" not in record(tmp_path / "run")["chosen"]
     else:
         with monkeypatch.context() as patch:
-            fix_steps = Run.fix_steps
-            patch.setattr(Run, "fix_steps", lambda self: (fix_steps(self), kill()))
+            fix_steps = RunFolder.fix_steps
+            patch.setattr(RunFolder, "fix_steps", lambda *given: (fix_steps(*given), kill()))
             with pytest.raises(Killed):
                 train(config, clock=Clock())
         start = record(tmp_path / "run")["chosen"]["decay_start"]

@@ -215,8 +215,7 @@ def test_damaged_weights_are_neither_saved_nor_measured_nor_sampled(make, act):
 def test_the_number_of_steps_is_stored_before_it_takes_effect(make, tmp_path):
     run = make(steps=None)
     for decay, course in (([(40, 50)], None), ([(40, 50), (45, 47)], "40:50,45:47")):
-        run.budget.decay = decay
-        run.fix_steps()
+        run.folder.fix_steps(decay)
         chosen = read_json(run.folder.path / "minigrad.json")["chosen"]
         assert chosen == {"steps": decay[-1][1], "decay_start": 40, "decay": course}
 

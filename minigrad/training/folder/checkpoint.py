@@ -79,6 +79,16 @@ def _parked(name: object) -> str:
     return f".{name}.replaced"
 
 
+def describe_last(run: PathLike) -> str:
+    """Say which checkpoint survives a failure now.
+
+    >>> describe_last("runs/none")
+    'no checkpoint was saved yet'
+    """
+    saved = steps(run)
+    return f"the checkpoint of step {saved[-1]:,} is intact" if saved else "no checkpoint was saved yet"
+
+
 def save(
     run: PathLike, step: int, *, weights: Arrays, moments: Arrays, state: Mapping[str, Any], keep: int = 2
 ) -> Path:
@@ -108,9 +118,7 @@ def save(
         shutil.rmtree(temporary, ignore_errors=True)
         with suppress(OSError):
             recover(run)
-        saved = steps(run)
-        rest = f"the checkpoint of step {saved[-1]} is intact" if saved else "there is no earlier checkpoint"
-        raise RunError(f"cannot save step {step} in {folder}: {reason(error)}; {rest}") from error
+        raise RunError(f"cannot save step {step} in {folder}: {reason(error)}; {describe_last(run)}") from error
     with suppress(OSError):  # as an old checkpoint that cannot be removed
         _remove(parked)
     saved = steps(run)

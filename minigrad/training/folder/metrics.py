@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from minigrad.errors import InputError, RunError
-from minigrad.formats.json_files import parse_object
+from minigrad.formats.json_files import parse_object, with_null
 from minigrad.formats.typed import read_dataclass
 from minigrad.options import REQUIRED, option
 from minigrad.system.files import read_bytes, reason, write_text
@@ -51,18 +50,18 @@ class Measurement:
     reward: float | None = option(None, "mean of the answers of the last step, if answers are rewarded")
     context: int | None = option(None, "tokens of the longest sequence of the last step, if it adapts", at_least=1)
     decisions: list[dict[str, float | None]] = field(default_factory=list)  # on the context, since the last line
-    of_family: dict[str, list[float]] = field(default_factory=dict)  # such as Wiola's merge ratio of each layer
+    extra: dict[str, list[float]] = field(default_factory=dict)  # by modules and guests, such as merge ratios
 
     def as_record(self) -> dict[str, Any]:
         """Return the measurement as in metrics.jsonl: without the values that are None."""
         record: dict[str, Any] = {}
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
-            if value is not None and each.name not in ("of_family", "decisions"):
+            if value is not None and each.name not in ("extra", "decisions"):
                 record[each.name] = int(value) if each.type.startswith("int") else float(value)
         if self.decisions:
             record["decisions"] = self.decisions
-        return record | {name: _numbers(each) for name, each in self.of_family.items()}
+        return record | {name: _numbers(each) for name, each in self.extra.items()}
 
 
 def _numbers(values: Any) -> list[float]:
@@ -95,16 +94,7 @@ class Metrics:
 
 
 def _as_line(record: Mapping[str, Any]) -> str:
-    return json.dumps(_finite(record), allow_nan=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    """Return a value as JSON can hold it, which has no NaN and no infinity: these become null."""
-    if isinstance(value, Mapping):
-        return {name: _finite(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return value if value is None or math.isfinite(value) else None
+    return json.dumps(with_null(record), allow_nan=False) + "\n"
 
 
 def read(run: PathLike) -> list[dict[str, Any]]:
@@ -130,14 +120,15 @@ def read(run: PathLike) -> list[dict[str, Any]]:
 def _checked(record: dict[str, Any]) -> dict[str, Any]:
     """Return a line if each value has the type of its field; raises InputError otherwise.
 
-    A list of numbers is a measurement of one family. Null, a value that is not finite, is allowed for `_MAY_BE_NULL`.
+    A list under another name is what a module or a guest measured. Null, a value that is not finite, is allowed for
+    `_MAY_BE_NULL`.
     """
-    of_family = {name: value for name, value in record.items() if name not in FIELDS}
+    extra = {name: value for name, value in record.items() if name not in FIELDS}
     present = {name: value for name, value in record.items() if name in FIELDS}
     finite = {name: 0.0 if value is None and name in _MAY_BE_NULL else value for name, value in present.items()}
     numbers = {
         name: [0.0 if item is None else item for item in value] if isinstance(value, list) else value
-        for name, value in of_family.items()
+        for name, value in extra.items()
     }
-    read_dataclass(Measurement, finite | {"of_family": numbers})
+    read_dataclass(Measurement, finite | {"extra": numbers})
     return record

@@ -206,8 +206,8 @@ class RunFolder:
     def last_word(self) -> str:
         """Return the message to print if the processes of this run are ended from outside."""
         again = mpiexec(self.world) + command("train.py", "--resume", self.path)
-        place = f"the checkpoint of step {self.step:,} is intact" if self.has_checkpoint else "it had saved no step yet"
-        return f"train.py: a process of this run ended early, so all did; {place}; continue with: {again}"
+        last = checkpoint.describe_last(self.path)
+        return f"train.py: a process of this run ended early, so all did; {last}; continue with: {again}"
 
     def fix_steps(self, decay: Decay) -> None:
         """Store the number of steps that the clock chose, before it takes effect."""

@@ -64,8 +64,8 @@ def series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: flo
     return Series(label, [record[over] for record in present], values)
 
 
-def of_family(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Series]]:
-    """Return the curves of lists of numbers that only one family measures; `minigrad.experts.load` has its own."""
+def extra(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Series]]:
+    """Return the curves of the lists that modules and guests measure; `minigrad.experts.load` draws its own."""
     known = metrics.FIELDS
     every = dict.fromkeys(name for record in records for name in record if name not in known)
     names = (name for name in every if not name.startswith("expert_load_"))

@@ -156,7 +156,7 @@ class StepLog:
             memory_bytes=hardware.memory_bytes() + forks.memory_bytes_of_all(),
             **({f"val_{name}": getattr(score, name) for name in VALIDATION} if score else {}),
             **{name: values.pop(name) for name in FIELDS & values.keys()},
-            of_family=values,
+            extra=values,
         )
         run.totals, self._logged, self._logged_step = Totals(), run.pace.seconds_of_steps, run.step
         if self.metrics is not None:

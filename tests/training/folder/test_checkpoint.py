@@ -159,7 +159,7 @@ def test_a_full_disk_at_any_operation_is_an_error_that_names_what_is_left(tmp_pa
             count_operations(patch, number, OSError(28, "No space left on device"))
             with pytest.raises(RunError) as caught:
                 save(run, 30)
-        rest = "the checkpoint of step 20 is intact" if saved_before else "there is no earlier checkpoint"
+        rest = "the checkpoint of step 20 is intact" if saved_before else "no checkpoint was saved yet"
         assert str(caught.value) == f"cannot save step 30 in {run / 'checkpoints'}: No space left on device; {rest}"
         assert checkpoint.steps(run) == ([20] if saved_before else [])
         if (run / "checkpoints").exists():

@@ -57,9 +57,7 @@ def test_a_missing_or_unknown_key_is_refused(tmp_path):
 
 
 def test_a_value_of_a_guest_may_be_a_number_or_several(tmp_path):
-    Metrics(tmp_path).append(
-        Measurement(**line(1), of_family={"mine": 0.5, "own": np.array(2), "each": np.array([1, 2])})
-    )
+    Metrics(tmp_path).append(Measurement(**line(1), extra={"mine": 0.5, "own": np.array(2), "each": np.array([1, 2])}))
     assert metrics.read(tmp_path) == [line(1, mine=[0.5], own=[2.0], each=[1.0, 2.0])]
 
 
@@ -140,7 +138,7 @@ def test_timing_fields_are_fields():
 
 
 def test_a_value_of_a_family_that_is_not_finite_becomes_null(tmp_path):
-    Metrics(tmp_path).append(Measurement(**line(1), of_family={"merged": [0.5, math.nan, math.inf]}))
+    Metrics(tmp_path).append(Measurement(**line(1), extra={"merged": [0.5, math.nan, math.inf]}))
     Metrics(tmp_path, step=1)
     assert metrics.read(tmp_path)[0]["merged"] == [0.5, None, None]
 
@@ -154,7 +152,7 @@ def test_a_value_of_a_family_that_is_not_finite_becomes_null(tmp_path):
         ({"seconds": None}, "seconds takes a finite number of at least 0, not None"),
         ({"step": -1}, "step takes a whole number of at least 0, not -1"),
         ({"val_loss": {}}, "val_loss takes a finite number, not {}"),
-        ({"merged": 3}, "of_family.merged is 3, not a list"),
+        ({"merged": 3}, "extra.merged is 3, not a list"),
     ],
 )
 def test_a_line_with_a_value_of_another_type_is_named(tmp_path, changes, message):

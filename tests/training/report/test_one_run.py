@@ -88,7 +88,7 @@ def test_the_baselines_are_lines_beside_the_loss(run):
 
 def test_what_only_a_family_measures_has_a_picture(run):
     assert "merge_ratio" not in write(run)
-    Metrics(run).append(Measurement(*[1] * 9, of_family={"merge_ratio": [0.25, 0.5]}))
+    Metrics(run).append(Measurement(*[1] * 9, extra={"merge_ratio": [0.25, 0.5]}))
     assert "<figcaption>merge_ratio</figcaption>" in write(run)
 
 
