@@ -4,8 +4,8 @@ Radford et al. 2019, "Language models are unsupervised multitask learners". Name
 published checkpoints, whose matrices are stored ``[in, out]``.
 
 The document behind the size called 300m counts 300,124,416 parameters. The shape it describes has 355,871,744: its
-feed-forward row is wrong (96.5 million instead of 201.4), and it counts the tied head twice. That shape is GPT-2
-Medium with 1,024 more positions.
+feed-forward row is wrong (96.5 million instead of 201.4), biases are missing, and its total leaves out positions and
+norms, and counts the tied head twice. That shape is GPT-2 Medium with 1,024 more positions.
 
 Its list of things to try names rotary positions: with a `rope_theta`, queries and keys are rotated, and the table of
 positions is left out. Such a model is not a GPT-2 to other programs, and its config.json has a type of its own.

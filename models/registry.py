@@ -189,7 +189,8 @@ class Claim(NamedTuple):
 CLAIMS: dict[tuple[str, str], Claim] = {
     ("gpt2", "300m"): Claim(
         300_124_416,
-        "its feed-forward row is wrong, biases and the last norm are missing, and the tied head is counted once more",
+        "its feed-forward row is wrong, biases are missing, and its total leaves out positions and norms and counts "
+        "the tied head twice",
         forward_gflop=37.8,
     ),
     ("gpt2", "124m"): Claim(117_000_000, "the figure that OpenAI first gave for the smallest GPT-2"),
@@ -211,10 +212,13 @@ CLAIMS: dict[tuple[str, str], Claim] = {
 def compare_claim(family: str, size: str, model: LanguageModel) -> str:
     """Return a sentence with the document's figures for a size and those of its `model`, or "".
 
-    There is nothing to say about a size that is in no document, nor of one with fields changed.
+    There is nothing to say about a size that is in no document, nor of one with another shape, vocabulary or context.
     """
     claim = CLAIMS.get((family, size))
     if claim is None or size not in FAMILIES[family].names_of(model.config):
+        return ""
+    published = FAMILIES[family].sizes[size]
+    if any(getattr(model.config, name) != getattr(published, name) for name in ("vocab_size", "context_length")):
         return ""
     parameters = model.num_parameters()
     sentence = f"its document says {claim.parameters:,} parameters, the shape has {parameters:,}: {claim.why}"

@@ -148,10 +148,10 @@ class Module:
     def initialise(self, seed: int = 0, dtype: DTypeLike = "float32", draw: bool = True) -> None:
         """Place parameters and gradients in one flat array each, and draw the initial values.
 
-        The values of a parameter are a function of `seed` and its index in `parameters()`. Matrices come first, then
-        vectors, each kind contiguous for the optimizer; frozen parameters come last, without gradients. `draw=False`
-        leaves zeros, for weights that will be loaded. Raises InputError unless the seed is a whole number of at least 0
-        and the dtype float32 or float64.
+        The values of a parameter are a function of `seed` and its index among the parameters that are placed here
+        (quantised ones are not). Matrices come first, then vectors, each kind contiguous for the optimizer; frozen
+        parameters come last, without gradients. `draw=False` leaves zeros, for weights that will be loaded. Raises
+        InputError unless the seed is a whole number of at least 0 and the dtype float32 or float64.
         """
         seed = checked_number("seed", seed, int, at_least=0)
         try:

@@ -142,7 +142,7 @@ def relative_entropy(q: Array, k: Array, *, offsets: Array, key_ranges: Array, f
     $\ln Z_t + m_t - \sum_u p_{tu} s_{tu}$, because $\ln p_{tu} = s_{tu} - m_t - \ln Z_t$. The last sum is the score of
     the mean of the keys, attended to as values. Where scores are large, the rounding of that score may lead outside the
     range; the result is then its nearest end.
-    Shapes: as in `attention`; -> (rows,), in the dtype of q.
+    Shapes: as in `attention`; -> (rows,), in the dtype of q. Raises ShapeError as `attention` does.
     """
     plan = plan_of(q, k, k, offsets, key_ranges, first_visible=first_visible)
     mean_key, (largest, total) = attention_forward(q, k, k, plan)

@@ -38,10 +38,11 @@ class Pass(NamedTuple):
 
 
 def block_order(num_heads: int, num_kv_heads: int) -> Array:
-    """Return the order of query heads that converts the paper's grouping into the code's.
+    """Return the order of query heads that converts the paper's grouping into that of its authors' package.
 
-    In the paper head h belongs to group h mod G; in the code, and in the released weights, to group h // (H / G). The
-    two differ only in the order of the heads: new head g (H / G) + i is old head i G + g.  Shapes: -> (H,).
+    In the paper head h belongs to group h mod G; in the authors' package, and so presumably in the released weights, to
+    group h // (H / G). The two differ only in the order of the heads: new head g (H / G) + i is old head i G + g.
+    Shapes: -> (H,).
     """
     return np.arange(num_heads).reshape(-1, num_kv_heads).T.reshape(-1)
 
@@ -61,7 +62,7 @@ class GatedCrossLayerAttention(Module):
 
     $O = (1 - \beta)\, O^{self} + \beta\, O^{ctx}$ with $\beta = \sigma(\phi)$, and the output is
     $(\sigma(X W_{gate}^T) \odot O)\, W_O^T$ (eqs. 22-29). Without summaries, as in the first layer, $O = O^{self}$.
-    In eq. 26 the queries are rotated and the context keys are not; the released weights were trained this way.
+    In eq. 26 the queries are rotated and the context keys are not, as in the authors' package.
     Shapes: x (rows, C), each summary (rows, C) -> (rows, C).
     """
 

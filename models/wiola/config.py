@@ -122,12 +122,12 @@ class WiolaConfig(ModelConfig):
     def activations_per_token(self) -> int:
         """Return the number of elements per token that training stores for the backward pass, without the logits.
 
-        In each layer the inputs of norms and products, queries, keys and values before and after rotation, the outputs
-        of both attentions, the summaries with their keys and values, the gate, both streams and their fusion.
+        In each layer the inputs of norms and products, rotated queries and keys, values, the outputs of both attentions
+        and their blend, the summaries with their keys and values, both gates, and both streams, apart and joined.
         """
         keys = self.num_kv_heads * self.head_dim
-        attention = 10 * self.width + 3 * keys + self.gcla_lookback * (2 * keys + self.width)
-        return self.num_layers * (attention + 2 * self.dsff_narrow + 2 * self.dsff_wide + 6 * self.width)
+        attention = 8 * self.width + 2 * keys + self.gcla_lookback * (2 * keys + self.width)
+        return self.num_layers * (attention + 2 * self.dsff_narrow + 2 * self.dsff_wide + 7 * self.width)
 
     @classmethod
     def recognises(cls, values: Mapping[str, Any]) -> bool:

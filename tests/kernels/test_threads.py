@@ -242,18 +242,17 @@ def _large_cases() -> dict[str, Case]:
     }
 
 
-@pytest.mark.usefixtures("shared_loops")
 @pytest.mark.parametrize("name", _large_cases())
-def test_same_bits_where_rows_are_added_up(name: str) -> None:
+def test_same_bits_where_rows_are_added_up(name: str, shared_loops: list[int]) -> None:
     seen = []
     for count in (1, 2, 3):
         set_threads(count)
         seen.append(bits(name, _large_cases()[name]))
     assert seen[0] == seen[1] == seen[2]
+    assert {2, 3} <= set(shared_loops)
 
 
-@pytest.mark.usefixtures("shared_loops")
-def test_same_norm_with_any_number_of_threads() -> None:
+def test_same_norm_with_any_number_of_threads(shared_loops: list[int]) -> None:
     x = np.random.default_rng(0).normal(size=200_003).astype(np.float32)
     norms = set()
     for count in (1, 2, 3):
@@ -261,3 +260,4 @@ def test_same_norm_with_any_number_of_threads() -> None:
         norms.add(updates.sum_of_squares(x))
     assert len(norms) == 1
     assert norms.pop() == pytest.approx(float((x.astype(np.float64) ** 2).sum()), rel=1e-5)
+    assert {2, 3} <= set(shared_loops)

@@ -19,3 +19,5 @@ def test_the_documents_count_and_the_true_one_are_both_given() -> None:
     assert compare_claim("vidya-v2", "nano", models.skeleton("vidya-v2", "nano")) == ""
     assert compare_claim("vidya-v2", "2.0", models.skeleton("vidya-v2", "2.0")) != ""
     assert compare_claim("vidya-v2", "2.0", models.skeleton("vidya-v2", "2.0", num_layers=2)) == ""  # another shape
+    assert compare_claim("vidya-v2", "2.0", models.skeleton("vidya-v2", "2.0", vocab_size=8_192)) == ""
+    assert compare_claim("gpt2", "300m", models.skeleton("gpt2", "300m", context_length=1_024)) == ""

@@ -30,10 +30,11 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_text(tmp_path_factory.mktemp("text") / "words.txt")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def finished(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of 12 steps, which tests must not change."""
-    return run(text, tmp_path_factory.mktemp("finished") / "run", steps=12, log_every=2).out
+    with quick_runs():
+        return run(text, tmp_path_factory.mktemp("finished") / "run", steps=12, log_every=2).out
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 from minigrad import GraphError, InputError, Tensor, nn, ops
 from minigrad.errors import ShapeError
+from minigrad.kernels.decoding import lines
 from minigrad.kernels.gemm import backend
 from minigrad.quantised import QuantisedEmbedding, QuantisedLinear, quantise
 from minigrad.quantised.parameter import QuantisedParameter
@@ -30,6 +31,16 @@ def test_values_come_back_rounded(format: str, error: float) -> None:
     assert (np.abs(found - weight.data) <= error * largest).all()
     assert found.any()
     np.testing.assert_array_equal(QuantisedParameter(nn.Parameter(found), format).data, found)  # rounded only once
+
+
+@pytest.mark.parametrize("format", lines.CODES)
+def test_a_matrix_is_rounded_in_parts_as_it_is_at_once(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = RNG.normal(size=(70, 40)).astype(np.float32)
+    whole = lines.pack(matrix, format)
+    monkeypatch.setattr(lines, "_TOGETHER", 1)  # as few lines as a part can have
+    parts = lines.pack(matrix, format)
+    np.testing.assert_array_equal(parts.elements, whole.elements)
+    np.testing.assert_array_equal(parts.scales, whole.scales)
 
 
 @pytest.fixture(params=["float32", "bfloat16"])

@@ -60,8 +60,10 @@ def arithmetic_for(*factors: Array) -> Arithmetic:
 def is_moderate(*factors: Array) -> bool:
     """Return whether bfloat16 parts hold what attention multiplies, in relation to the largest elements.
 
-    A gradient is a sum of products of one element of each factor. If the product of their largest elements is between
-    2^-96 and 2^100, no sum overflows, and what the tile registers take for zero, below 2^-126, is 2^-30 of it.
+    A gradient is a sum of products of one element of each factor. The exponents of their largest elements are as
+    `frexp` gives them; the negative ones must add up to at least -96, and the positive ones to at most 100. Then the
+    product of the largest elements of any of up to four factors is between 2^-100 and 2^100: no sum overflows, and what
+    the tile registers take for zero, below 2^-126, is at most 2^-26 of it.
     """
     exponents = []
     for x in factors:

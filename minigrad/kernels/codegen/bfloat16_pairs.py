@@ -2,9 +2,9 @@
 
 Rounding a float32 to bfloat16 leaves 8 of its 24 bits of precision. Splitting it into three bfloat16 parts loses
 nothing: x = high + middle + low, 8 bits each. A product of two elements is then nine products of parts. The three
-smallest, middle * low, low * middle and low * low, are as small as float32's own rounding and are left out. Where one
-instruction does sixteen times as many multiply-adds of bfloat16 as another does of float32, six products instead of one
-are still faster (Henry, Tang and Heinecke 2019, "Leveraging the bfloat16 artificial intelligence datatype for
+smallest, middle * low, low * middle and low * low, are as small as float32's own rounding and are left out. Where a
+processor does sixteen times as many multiply-adds of bfloat16 as of float32 in the same time, six products instead of
+one are still faster (Henry, Tang and Heinecke 2019, "Leveraging the bfloat16 artificial intelligence datatype for
 higher-precision computations", arXiv 1904.06376).
 
 `high` is truncated, not rounded, so that it cannot overflow; `middle` is rounded, so that `low` is positive as often as

@@ -22,8 +22,8 @@ from minigrad.typing import Array
 OVERRUN = 2 * SIDE * SIDE
 """Words after the last panel that packing may write: SIDE steps of the widest panel, which has 2 SIDE lanes."""
 _LINES = 12
-"""Lines of a transposed factor that are packed together: no more than the ways of a first-level cache, because lines
-that are a multiple of 4 KB apart all fall into the same set of it."""
+"""Lines of a transposed factor that are packed together: as many as a first-level cache of 48 KB has ways, because
+lines that are a multiple of 4 KB apart all fall into the same set of it. (One of 32 KB has 8 ways.)"""
 
 
 class Matrix(NamedTuple):

@@ -192,8 +192,9 @@ def is_as_close_as_float32(left: Extremes, right: Extremes, depth: int, result: 
 
     Float32 itself rounds each term by up to $2^{-24} |a b|$. So nothing more is lost if all non-zero $|a|$ and $|b|$
     are at least $2^{-103}$ and all non-zero $|a b|$ at least $2^{-98}$, because
-    $9 \cdot 2^{-126} < 2^{-24} \cdot 2^{-98}$. Nor is it where an element of the result is at least $2^{24}$ times what
-    a term loses, because it is at most the sum of the absolute values of its terms.
+    $9 \cdot 2^{-126} < 2^{-24} \cdot 2^{-98}$. Nor does it matter where an element of the result is at least $2^{24}$
+    times what a term loses: the bound of float32's own error, a rounding in each of `depth` additions, is `depth` times
+    $2^{-24}$ times the sum of the absolute values of the terms, and that sum is at least the element.
     """
     largest = left.largest * right.largest * depth
     if not (np.isfinite((left.largest, right.largest)).all() and largest < _LARGEST_SUM):

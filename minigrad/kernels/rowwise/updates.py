@@ -51,7 +51,7 @@ def _sum_of_squares_chunks(x: Array, totals: Array, size: int, start: int, stop:
             total += xs[i] * xs[i]
         if _SMALLEST < total < _LARGEST:
             totals[chunk] = total
-        else:  # squares of elements below 1e-15 or above 1e19 underflow or overflow in float32
+        else:  # squares of elements below 1e-19 underflow in float32, and above 1.8e19 they overflow
             wide = 0.0
             for i in range(xs.size):
                 wide += np.float64(xs[i]) * np.float64(xs[i])

@@ -124,8 +124,8 @@ def refuse_to_shrink_in_a_graph(x: Tensor) -> None:
 def zero_extended_stack(*parts: Array) -> tuple[Array, Backward]:
     r"""Join tensors along a new first axis, each extended by zeros to the longest size of every axis.
 
-    This is the operator $\mathrm{Stack}_k$ of the variable-shape algebra. The result has k times the size of the
-    largest shape; where only the first axis varies, `VarTensor.from_list` stores no zeros.
+    This is the operator $\mathrm{Stack}_k$ of the variable-shape algebra. The result has k times the size of
+    the common shape; where only the first axis varies, `VarTensor.from_list` stores no zeros.
     Shapes: k parts (n_i0, n_i1, ...) -> (k, max over i of n_i0, max over i of n_i1, ...).
     Raises ShapeError without any part, or if the parts differ in their number of axes.
 

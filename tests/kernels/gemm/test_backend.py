@@ -25,6 +25,8 @@ pytestmark = pytest.mark.usefixtures("_restore_products")
 BACKENDS = [backend for backend in products.BACKENDS if backend != "numba" or FLOAT32 is not None]
 CHOICES = [(backend, precision) for backend in BACKENDS for precision in products.PRECISIONS]
 every_choice = pytest.mark.parametrize("choice", CHOICES, ids="-".join)
+every_arithmetic = pytest.mark.parametrize("choice", [each for each in CHOICES if each[1] != "float64"], ids="-".join)
+"""The choices that multiply float32 in another way; see `test_float32_is_multiplied_alike_where_float64_is_chosen`."""
 by_hand = pytest.mark.skipif(FLOAT32 is None, reason="our own loops have no block for this processor")
 sides = st.sampled_from([0, 1, 2, 5, 33, 64, 70])
 seeds = st.integers(0, 2**16)
@@ -140,6 +142,16 @@ def test_every_choice_multiplies(choice: tuple[str, str], m: int, k: int, n: int
     assert (np.abs(transposed.T - wanted) <= allowed * size).all()
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(m=sides, k=sides, n=sides, seed=seeds)
+def test_float32_is_multiplied_alike_where_float64_is_chosen(backend: str, m: int, k: int, n: int, seed: int) -> None:
+    found = set()
+    for precision in ("float32", "float64"):
+        products.use(backend, precision)
+        found.add(products.product(*factors(m, k, n, seed)).tobytes())
+    assert len(found) == 1
+
+
 @every_choice
 @given(m=sides, k=sides, n=sides, seed=seeds)
 def test_float64_is_multiplied_in_full_whatever_is_chosen(
@@ -153,7 +165,7 @@ def test_float64_is_multiplied_in_full_whatever_is_chosen(
     np.testing.assert_array_equal(out, 1 + a @ b)
 
 
-@every_choice
+@every_arithmetic
 @pytest.mark.parametrize("name", ["matmul", "linear", "swiglu_linear", "linear_cross_entropy"])
 @given(data=st.data())
 def test_ops_and_their_gradients_follow_the_choice(choice: tuple[str, str], name: str, data: st.DataObject) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from minigrad.kernels import threads
 from minigrad.kernels.gemm import backend as products
 from minigrad.kernels.threads import set_threads
-from tests.kernels.gemm.test_backend import every_choice, factors, seeds, sides
+from tests.kernels.gemm.test_backend import every_arithmetic, factors, seeds, sides
 
 Array = NDArray[Any]
 pytestmark = pytest.mark.usefixtures("_restore_products")
@@ -26,24 +27,29 @@ PARTS = [(2_040, 8, 2_048), (2_050, 8, 2_050)]
 LAYOUTS = {"as they are": (False, False), "weight": (False, True), "gradient": (True, False), "both": (True, True)}
 
 
-@every_choice
+@every_arithmetic
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", THRESHOLDS)
 def test_adding_to_zeros_is_setting_bit_for_bit(choice: Any, layout: str, shape: tuple[int, int, int]) -> None:
     products.use(*choice)
-    for dtype in (np.float32, np.float64):
-        check_set_and_added(*(x.astype(dtype) for x in laid_out(layout, *factors(*shape))))
+    check_set_and_added(*laid_out(layout, *factors(*shape)))
 
 
-@every_choice
+@every_arithmetic
 @pytest.mark.parametrize("shape", PARTS)
 def test_adding_to_zeros_is_setting_where_one_part_becomes_two(choice: Any, shape: tuple[int, int, int]) -> None:
     products.use(*choice)
-    dtype = np.float64 if choice[1] == "float64" else np.float32
-    check_set_and_added(*(x.astype(dtype) for x in factors(*shape)))
+    check_set_and_added(*factors(*shape))
 
 
-@every_choice
+@pytest.mark.parametrize(
+    ("layout", "shape"), [*itertools.product(LAYOUTS, THRESHOLDS), *(("as they are", shape) for shape in PARTS)]
+)
+def test_float64_is_added_as_it_is_set(layout: str, shape: tuple[int, int, int]) -> None:
+    check_set_and_added(*laid_out(layout, *factors(*shape, dtype=np.float64)))
+
+
+@every_arithmetic
 @given(m=sides, k=sides, n=sides, layout=st.sampled_from(sorted(LAYOUTS)), part=st.integers(1, 3_000), seed=seeds)
 def test_adding_to_zeros_is_setting_however_many_parts_there_are(
     choice: Any, m: int, k: int, n: int, layout: str, part: int, seed: int
@@ -64,7 +70,7 @@ def check_set_and_added(a: Array, b: Array) -> None:
     m, n = len(a), b.shape[1]
     wanted = products.product(a, b)
     for lay in (np.array, np.asfortranarray, lambda x: np.repeat(x, 2, axis=1)[:, ::2]):
-        out, added, other = (np.array(lay(np.full((m, n), x, a.dtype)), order="K") for x in (np.nan, 0, 3))
+        out, added, other = (lay(np.full((m, n), x, a.dtype)) for x in (np.nan, 0, 3))
         products.product_into(a, b, out, False)
         products.product_into(a, b, added, True)
         products.product_into(a, b, other, True)
@@ -73,7 +79,7 @@ def check_set_and_added(a: Array, b: Array) -> None:
         np.testing.assert_array_equal(other, wanted + a.dtype.type(3))
 
 
-@every_choice
+@every_arithmetic
 @pytest.mark.parametrize("shape", THRESHOLDS + PARTS)
 @pytest.mark.usefixtures("_restore_pool")
 def test_the_pool_of_threads_changes_no_bit(choice: Any, shape: tuple[int, int, int]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from minigrad.kernels.gemm import backend as products
-from tests.kernels.gemm.test_backend import every_choice, exact, factors
+from tests.kernels.gemm.test_backend import every_arithmetic, exact, factors
 
 Array = NDArray[Any]
 pytestmark = pytest.mark.usefixtures("_restore_products")
@@ -38,7 +38,7 @@ def _with(x: Array, value: float) -> Array:
     return y
 
 
-@every_choice
+@every_arithmetic
 @pytest.mark.parametrize("kind", EXTREME)
 @pytest.mark.parametrize("shape", [(1, 40, 70), (3, 7, 5), (33, 70, 13), (64, 64, 64), (70, 200, 100), (140, 33, 129)])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of our own loops, where they run as plain Python
