@@ -123,7 +123,7 @@ def test_the_figures_of_the_test_text_are_what_the_runs_give() -> None:
     for arm, each, p in zip(arms, found, holm([each.p_differs() for each in found]), strict=True):
         (printed,) = read()["vsla-patterns-time"].values(f"test text, {arm}: difference, interval, p")
         assert floats(printed) == pytest.approx([*shown(each)[:3], p], abs=1e-4)
-    for name in ("wiola_or_llama_code", "wiola_or_llama_micro"):
+    for name in ("wiola_or_llama_code", "wiola_or_llama_code_time", "wiola_or_llama_micro"):
         (printed,) = read()[name.replace("_", "-")].values("test text, Wiola: difference, interval, p")
         assert floats(printed) == pytest.approx(shown(difference("Wiola", "Llama", name, part="test")), abs=1e-4)
     for corpus, name in enumerate(("python-docs", "python-source")):
@@ -141,6 +141,11 @@ def test_what_is_said_of_single_runs_is_what_they_give() -> None:
     assert floats(printed) == pytest.approx(apart, abs=1e-4)
     seconds = [sum(run["seconds"] for run in runs.values()) for runs in (wiola, llama)]
     assert record.value("processor time of a step of Wiola") == pytest.approx(seconds[0] / seconds[1], abs=0.005)
+    study, results = load("wiola_or_llama_code_time")
+    wiola, llama = (results.of(study.comparisons()[0], arm) for arm in ("Wiola", "Llama"))
+    apart = [score(wiola[seed], 256) - score(llama[seed], 256) for seed in sorted(llama)]
+    (printed,) = read()["wiola-or-llama-code-time"].values("differences of the pairs")
+    assert floats(printed) == pytest.approx(apart, abs=5.1e-4)
     study, results = load("vsla_patterns_time")
     full = results.of(study.comparisons()[0], "full")
     (printed,) = read()["vsla-patterns-time"].values("steps with full attention and a fixed context")
