@@ -216,10 +216,11 @@ def compile_kernels(model: LanguageModel) -> None:
     # If every start compiles again, `tell_if_nothing_is_kept` has said so.
     notice("compiling kernels, which can take minutes")
     model.eval()
-    cache = model.new_cache(1, 2)
+    cache = model.new_cache(1, 1)
     with no_grad():
         model([[0] * min(32, model.config.context_length)], last=1)
         model([[0]], cache=cache)
+    cache.truncate(0)  # the only position of a context of one token
     decoder.step([0], cache)
 
 
@@ -312,7 +313,8 @@ def write(config: GenerateConfig, explicit: Collection[str] = ()) -> Generator[s
     """Yield what the program prints: texts, or the answers of --chat and --teach.
 
     `explicit` names the settings that were given. If none of them says how to draw, a model that was taught to answer
-    takes the most likely tokens in a chat: it learned one answer to a question, and a mixture of two makes no sense.
+    takes the most likely tokens in a chat and on a page: it learned one answer to a question, and a mixture of two
+    makes no sense.
     """
     config.check()
     config = find_runs(config)

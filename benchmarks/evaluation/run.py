@@ -52,7 +52,7 @@ class RunnerConfig:
     )
     jobs: int | None = option(None, "runs made side by side", at_least=1, at_most=256, none_means="one per core")
     open_test: bool = option(False, "once all runs are finished: judge the models on the test text, only once")
-    plan: bool = option(False, "print the runs that are made, and stop")
+    plan: bool = option(False, "print the arms, the lengths and the number of runs, and stop")
 
 
 class Runner:

@@ -37,7 +37,7 @@ def dealt(pages: Mapping[str, str], processes: int) -> list[str]:
     ['d', 'a', 'b', 'e', 'c', 'f']
     """
     by_work = sorted(pages, key=lambda name: ("```{code-cell}" not in pages[name], measures_time(pages[name])))
-    begun = processes * len(make_chunks(by_work, processes)[0])  # the runs that are read at the same time
+    begun = processes * max(map(len, make_chunks(by_work, processes)), default=0)  # pages that are read first
     return [name for first in range(processes) for name in by_work[first:begun:processes]] + by_work[begun:]
 
 

@@ -96,9 +96,11 @@ class AdapterConfig:
         found, size = dict[str, list[int]](), model.config.vocab_size
         for table, tokens in by_table.items():
             name = "" if model.lm_head is None and table == "lm_head" else names.get(_last(table))
+            if name is None:
+                known = ", ".join(names.values())
+                raise InputError(f"trainable_token_indices names the table {shown(table)}; the model has {known}")
             if (
-                name is None
-                or not isinstance(tokens, list)
+                not isinstance(tokens, list)
                 or not all(type(each) is int and each in range(size) for each in tokens)
                 or len({*tokens}) < len(tokens)
             ):

@@ -86,8 +86,8 @@ def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Sele
     """Return the training documents without the paragraphs that share a run of 13 words with text that is held out.
 
     Also returns the number of these paragraphs. A paragraph ends at a blank line; of a run that crosses from one into
-    the next, the one in which it begins is left out. A document that is held out as it is, or that loses all its
-    paragraphs, is dropped; one that shares nothing is returned as it is.
+    the next, the one in which it begins is left out. A document that is held out as it is (which counts as one
+    paragraph), or that loses all its paragraphs, is dropped; one that shares nothing is returned as it is.
 
     >>> words = "to be or not to be that is the question whether tis nobler in the mind"
     >>> unseen, left_out = without_repeats([f"Hamlet\\n\\n{words}\\n\\nExit"], [f"He said {words} to suffer"])

@@ -27,7 +27,7 @@ from minigrad.system.units import format_bytes, plural
 
 TEXT_SUFFIXES = (".txt", ".md", ".py", ".jsonl")  # files that are read in a folder, also followed by .gz
 LARGEST_DOCUMENT = 1 << 21  # characters; a longer text is cut into chunks, which need not all fit into memory
-CHUNK = 8_192  # characters, about: so a text that is cut gives 170 chunks at least, enough to hold some out
+CHUNK = 8_192  # characters, about: so a text that is cut gives 256 chunks at least, enough to hold some out
 _NAMED = 5  # of the files that are not read
 _KEPT = 1 << 26  # characters of text that are kept in memory; of a longer one, none
 _PATIENCE = 60  # seconds, for the first bytes of a pipe

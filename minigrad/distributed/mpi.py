@@ -2,9 +2,9 @@
 
 MPI, the message passing interface, has been the standard on supercomputers since 1994: `mpiexec -n 4 PROGRAM` starts
 the program four times, on this machine or on others, and each process can send arrays to the others. This module uses a
-few of its collective operations, and messages from one process to another. All results are the same on every run: an
-MPI adds in an order that depends on the number of processes and on the sizes alone (MPI 4.1, section 6.9.1, advice to
-implementors).
+few of its collective operations, and messages from one process to another. Results are the same on every run with an
+MPI that follows the advice of the standard, to add in an order that depends on the number of processes and on the sizes
+alone (MPI 4.1, section 6.9.1, advice to implementors).
 """
 
 from __future__ import annotations

@@ -127,11 +127,19 @@ def xz_bits_per_byte(train: Iterable[str], evaluated: Iterable[str]) -> float | 
     except ImportError:
         return None
     known, new = _end_of(train), "\n".join(evaluated).encode()
-    # xz finds repetitions within its dictionary, here all of the text. A larger one would only take more memory.
-    dictionary = 1 << max(len(known) + len(new), 4096).bit_length()
+    dictionary = xz_dictionary(len(known) + len(new))
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": dictionary}]
     before, after = (len(lzma.compress(data, filters=filters)) for data in (known, known + b"\n" + new))
     return 8 * (after - before) / len(new)
+
+
+def xz_dictionary(num_bytes: int) -> int:
+    """Return the bytes within which xz finds repetitions, here all of a text: a larger one would only take more memory.
+
+    >>> xz_dictionary(5_000), xz_dictionary(1 << 23)
+    (8192, 16777216)
+    """
+    return 1 << max(num_bytes, 4096).bit_length()
 
 
 def _end_of(texts: Iterable[str]) -> bytes:

@@ -61,7 +61,8 @@ def conversations_in(path: str | Path) -> list[Callable[[], Conversation]]:
     """Return a function for each conversation in a file, so that a reader may skip broken ones.
 
     Each function raises InputError, with line and reason, for a conversation that cannot be taught. Raises InputError
-    if the file cannot be read, is empty, or is in none of the three forms; the first line decides.
+    if the file cannot be read, is empty, is in none of the three forms (the first line decides), or is a book whose Q:
+    and A: do not take turns.
     """
     name = Path(path)
     every = _lines(name)

@@ -64,9 +64,10 @@ def grpo(log_probs: Tensor, offsets: Array, rewards: Array, group: int, *, old: 
     Source: Shao et al. 2024, "DeepSeekMath", arXiv 2402.03300, eq. 3 and 4.
     """
     of_question = rewards.reshape(-1, group)
-    spread = of_question.std(axis=1, keepdims=True)
+    differs = np.ptp(of_question, axis=1, keepdims=True) > 0  # the mean of equal rewards may be rounded
     centred = of_question - of_question.mean(axis=1, keepdims=True)
-    advantages = np.where(spread > 0, centred / np.where(spread > 0, spread, 1), 0).reshape(-1)
+    spread = of_question.std(axis=1, keepdims=True)
+    advantages = np.where(differs, centred / np.where(differs, spread, 1), 0).reshape(-1)
     lengths = np.diff(offsets)
     by_token, share = np.repeat(advantages, lengths), np.repeat(1 / (lengths * len(lengths)), lengths)
     ratio = ops.exp(log_probs - old)

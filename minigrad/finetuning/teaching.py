@@ -33,7 +33,7 @@ class Student:
 
 
 class Reward(NamedTuple):
-    """The rewards of the answers of one step: their mean, and whether the answers to any question differ."""
+    """The rewards of the answers of one step: their mean, and whether those of any question differ."""
 
     mean: float
     differs: bool

@@ -34,9 +34,9 @@ class Chat:
     """The loop of `generate.py --chat`.
 
     `encode` returns the token ids of messages and of the beginning of an answer; `answer` returns the tokens of an
-    answer, given token ids and the number of the turn, from 0; `tell` prints a remark. The model reads at most `room`
-    tokens: the oldest messages are left out first. Ctrl-C ends an answer after its current token; the text so far stays
-    in the conversation.
+    answer, given token ids and the number of the turn, from 0; `tell` prints a remark. Of a conversation of more than
+    `room` tokens the oldest messages are left out, but never the newest, which may be longer by itself. Ctrl-C ends an
+    answer after its current token; the text so far stays in the conversation.
     """
 
     encode: Callable[[Sequence[Message]], list[int]]

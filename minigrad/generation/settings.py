@@ -186,7 +186,7 @@ class ConsoleSettings(Group):
     chat: bool = option(
         False,
         "talk with a chat model: it answers each line of standard input (/help); one that train.py taught takes the "
-        "most likely tokens, unless a flag says how to draw",
+        "most likely tokens, unless --temperature, --top-k, --top-p, --min-p or --seed is given",
     )
     teach: bool = option(
         False,
@@ -227,6 +227,8 @@ class GenerateConfig(Sampling, ConsoleSettings, LoadSettings):
         for name, needs in (("journal", "teach"), ("draft_tokens", "draft")):
             if self.is_changed(name) and not getattr(self, needs):
                 raise InputError(f"{flag_of(name)} is for --{needs}; leave it out, or give --{needs}")
+        if self.explain is not None and self.adaptive_context:
+            raise InputError("--explain reads the text with the whole context; leave out --adaptive-context")
         if self.explain is not None and self.chat:
             raise InputError("--explain shows how the text after a prompt came about; leave out --chat")
         if self.explain is not None and self.samples * max(len(self.prompt), 1) > 1:

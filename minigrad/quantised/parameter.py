@@ -1,4 +1,4 @@
-"""Matrices in float16, bfloat16, int8 or int4: less memory, and tokens written faster by the same factor.
+"""Matrices in float16, bfloat16, int8 or int4: less memory, and tokens written faster, by up to the same factor.
 
 Products take place in float32: the weights are widened as they are read, while activations stay floats. So the pass
 over a prompt and the pass over one token compute with the same numbers, and their logits agree. Some programs round the

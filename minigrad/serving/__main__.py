@@ -103,7 +103,7 @@ def places(model: Served) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    """Run the command line and return the exit code: 1 (a fault), 2 (bad input) or 130 (Ctrl-C); SIGTERM ends it."""
     prepare_output()
     parser = Parser(
         ServeConfig,

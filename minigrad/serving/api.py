@@ -45,7 +45,10 @@ _GONE = 499  # nginx's status for a client that went away; nothing reads it but 
 
 
 class Deadline:
-    """The time at which a request must have ended: some seconds after it began, whatever it waited for meanwhile."""
+    """The time until which a request may wait for its body and for its tokens: some seconds after it began.
+
+    How slowly a client reads its reply is not limited.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.time = seconds, asyncio.get_running_loop().time() + seconds

@@ -108,9 +108,11 @@ class Waiting:
 
 
 class Scheduler:
-    """The texts of one model. `check` and `submit` may be called from any thread, everything else from one.
+    """The texts of one model.
 
-    At most `count` texts are read and written at once, each of up to `capacity` tokens with its prompt.
+    `check`, `submit`, `num_waiting` and `num_served` may be used from any thread, everything else from one; the two
+    numbers may lag behind by a text. At most `count` texts are read and written at once, each of up to `capacity`
+    tokens with its prompt.
     """
 
     def __init__(self, model: LanguageModel, count: int, capacity: int, piece: int = PIECE) -> None:

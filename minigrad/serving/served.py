@@ -69,7 +69,10 @@ class Served:
         return cls(name, model, tokenizer, Scheduler(model, min(config.texts, budget // each), capacity), form)
 
     def encode(self, prompt: str | list[int]) -> tuple[list[int], int]:
-        """Return the ids of a prompt, and how many of them begin every document; raises RefusedError for others."""
+        """Return the ids of a prompt, and how many of them begin every document.
+
+        Raises RefusedError for ids that the model does not have.
+        """
         if isinstance(prompt, str):
             return document(self.tokenizer, prompt), self.beginning
         most = min(self.model.config.vocab_size, self.tokenizer.vocab_size) - 1

@@ -262,7 +262,7 @@ class Run:
         """Return the error of a run that diverged in the step it takes, or in the last one if that `is_over`."""
         step = self.step if is_over else self.step + 1
         return DivergenceError(
-            f"training diverged at step {step}: {what}. This step was not kept; "
+            f"training diverged at step {step:,}: {what}. This step was not kept; "
             f"{self.describe_last_checkpoint()}. A smaller --lr or a longer --warmup usually helps."
         )
 

@@ -170,7 +170,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert "adapters of the model runs/gone, which is not a folder" in refused(base_model_name_or_path="runs/gone")
     assert "of another shape" in refused(r=3)
     assert "the model has tokens from 0 to 12" in refused(trainable_token_indices={"embed_tokens": [1, 13]})
-    assert "the model has tokens from 0 to 12" in refused(trainable_token_indices={"wte": [1, 4]})
+    assert "names the table 'wte'; the model has model.embed_tokens" in refused(trainable_token_indices={"wte": [1, 4]})
     assert "the model has tokens from 0 to 12" in refused(trainable_token_indices=7)
     assert "of another shape" in refused(trainable_token_indices={"embed_tokens": [1, 4, 5]})
     assert "of another shape" in refused(trainable_token_indices=None)

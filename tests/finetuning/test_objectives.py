@@ -108,6 +108,10 @@ def test_grpo_on_its_own_answers_weighs_each_token_by_the_advantage_of_its_answe
     advantages = np.repeat([1.0, -1.0, -1.0, 1.0], [3, 1, 2, 2])  # of two rewards, one is a deviation above the mean
     np.testing.assert_allclose(weights, advantages / np.repeat([3, 1, 2, 2], [3, 1, 2, 2]) / 4, atol=1e-12)
     assert not grpo_weights([1, 1, 0, 0], LOG_PROBS, LOG_PROBS).any()  # equal rewards: no advantage
+    objective = functools.partial(
+        grpo, offsets=np.array([0, 1, 2, 3]), rewards=np.full(3, 0.1), group=3, old=np.zeros(3), reference=np.zeros(3)
+    )
+    assert not token_weights(objective, np.zeros(3)).any()  # although the mean of 0.1, 0.1 and 0.1 is not 0.1
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 
 from minigrad import InputError, no_grad
 from minigrad.constants import IGNORE
+from minigrad.finetuning import preferences
 from minigrad.finetuning.objectives import BETA, CHOSEN
 from minigrad.finetuning.preferences import Pair, PreferenceLearning, read_preferences
 from minigrad.training.settings import RunSettings
@@ -79,6 +80,14 @@ def test_a_file_with_few_questions_leaves_no_pair_to_hold_out(tmp_path: Path) ->
     some = learning(pairs)
     assert (some.pairs, some.held_out) == (pairs, [])
     assert some.summary().endswith("in pairs.jsonl; with fewer than 10 different questions none is held out")
+
+
+def test_log_probabilities_are_the_same_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = read(tmp_path, *(line(chosen="yes " * (1 + number % 3), asked=chr(97 + number)) for number in range(7)))
+    whole = preferences._log_probs_of(build(), pairs)
+    monkeypatch.setattr(preferences, "_TOGETHER", 3)
+    for parts, at_once in zip(preferences._log_probs_of(build(), pairs), whole, strict=True):
+        np.testing.assert_allclose(parts, at_once, rtol=1e-5)
 
 
 def test_the_weights_of_a_step_are_those_of_dpo_against_the_frozen_reference(tmp_path: Path) -> None:

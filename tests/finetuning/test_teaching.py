@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from minigrad.evaluate.answers import Answered
 from minigrad.finetuning import teaching
 from minigrad.finetuning.teaching import Reward, Student, Teaching
 
@@ -75,3 +76,14 @@ def test_the_reward_of_a_step_is_logged(reward: Reward | None, values: dict[str,
     note = Teaching(lessons).note(run)
     assert note.values == values
     assert all(sentence.startswith(start) for sentence, start in zip(note.sentences, said, strict=True))
+
+
+def test_a_table_shows_forty_answers_and_first_those_that_differ() -> None:
+    answered = [
+        Answered(f"question {number}", "yes", "yes" if number < 40 else "no", number < 40) for number in range(41)
+    ]
+    table = teaching._table("What it says", answered)
+    assert "40 of 41; different answers come first" in table
+    assert table.count("<tr><td>") == 40
+    assert table.index("question 40") < table.index("question 0")
+    assert "question 39" not in table

@@ -86,6 +86,10 @@ def test_a_name_of_a_file_is_not_empty(name: str) -> None:
             "--explain shows how the text after a prompt came about; leave out --",
         ),
         ({"explain": "a.html", "prompt": ["a", "b"]}, "--explain shows how one text came about: give one prompt"),
+        (
+            {"explain": "a.html", "adaptive_context": True},
+            "--explain reads the text with the whole context; leave out --",
+        ),
         ({"explain": "a.html", "samples": 2}, "--explain shows how one text came about: give one prompt"),
         ({"page": "a.html", "stop": ["."]}, "a page has no setting for --stop; leave it out"),
         ({"page": "a.html", "repetition_penalty": 1.1}, "a page has no setting for --repetition-penalty"),

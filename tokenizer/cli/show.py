@@ -103,7 +103,7 @@ def page(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
         f'<div id="text">{text}</div>\n<h2>How merges built each token</h2>\n'
         "<p>Read each tree from the top: single bytes, then the merges that joined them, down to the token. A merge's "
         "number says when training learned it: the smaller the number, the more frequent the pair was. A byte that is "
-        "not a letter by itself is written like &lt;e6&gt;, a space as ␣.</p>\n"
+        "not a visible character by itself is written like &lt;e6&gt;, a space as ␣, a line end as ⏎, a tab as ⇥.</p>\n"
         f'<div id="trees">\n{trees}\n</div>\n</body>\n</html>\n'
     )
 

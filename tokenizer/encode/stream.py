@@ -35,8 +35,9 @@ class StreamEncoder:
     """Encodes text as it arrives; the results, joined, are the ids of the whole text.
 
     The last word may continue in the next part, so the text after the last certain border is kept. With the split
-    "none", or a pattern of your own, no border is certain (`may_cut` is false), and everything is kept until `flush`.
-    `specials` are the names of the special tokens that the text may have, in which no cut is made.
+    "none" or "gpt4o", a pattern of your own, or a tokenizer that changes a text, splits tokens off it or looks up whole
+    words, no border is certain (`may_cut` is false), and everything is kept until `flush`. `specials` are the names of
+    the special tokens that the text may have, in which no cut is made.
     """
 
     def __init__(self, encode: Callable[[str], list[int]], specials: Iterable[str], *, may_cut: bool) -> None:

@@ -37,7 +37,7 @@ from tokenizer.text.split import Layout, Scanner
 from tokenizer.text.word_rules import ONE_WORD, Bytes, Classes, word_end
 
 MIN_MEMORY, DEFAULT_MEMORY = 1 << 26, 1 << 30
-MEMORY_PER_BYTE = 128  # an upper bound on the bytes that one byte of a different word takes, here and in trainer.py
+MEMORY_PER_BYTE = 128  # bytes that one byte of a different word takes here and in trainer.py, which checks it again
 COUNT, NUM_COLUMNS = 3, 4  # the column of a word table after START, LENGTH and HASH
 
 

@@ -54,7 +54,7 @@ class Corpus(NamedTuple):
 def lay_out(words: WordCounts) -> Corpus:
     """Return the corpus of the words of two bytes or more, each byte a token, with BORDER between words.
 
-    Raises TokenizerError for more than 500 million bytes.
+    Raises TokenizerError for 2^29 bytes or more, with a border counted for each word.
 
     >>> lay_out(WordCounts.of({b"ab": 7, b"c": 9})).tokens.tolist()
     [-1, 97, 98, -1]
@@ -62,8 +62,10 @@ def lay_out(words: WordCounts) -> Corpus:
     useful = words.lengths >= 2
     word_bytes = words.word_bytes[np.repeat(useful, words.lengths)]
     lengths, counts = words.lengths[useful], words.counts[useful]
-    if (size := len(word_bytes)) + len(lengths) >= 2**31 // 4:
-        raise TokenizerError(f"the different words have {size:,} bytes together, expected at most 500 million.")
+    if (size := len(word_bytes) + len(lengths)) >= 2**29:
+        raise TokenizerError(
+            f"the different words have {size:,} bytes with a border for each, expected fewer than {2**29:,}."
+        )
     owners = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths + 1)
     tokens = np.full(len(owners) + 1, BORDER, np.int32)
     is_byte = np.ones(len(tokens), np.bool_)

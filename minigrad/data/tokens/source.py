@@ -85,16 +85,17 @@ class Windows(Reader):
                 f"the text has {len(self.row):,} tokens, but a context of {context:,} needs {context + 1:,}: "
                 "use a smaller --context, more text, or --documents packed."
             )
-        # One window less than fits, so that there is room for any shift below `context`.
+        # One window less than fits, if two fit, so that there is room for any shift below `context`.
         self.per_epoch = max(1, len(self.row) // context - 1)
         self._epoch = lru_cache(maxsize=2)(self._starts)  # a batch may reach from one epoch into the next
 
     def blocks(self, seed: int, begin: int, end: int) -> Batch:
         """Return windows `begin` to `end` of the whole reading order.
 
-        Each epoch cuts the text into windows, beginning at a random shift, and takes each window once, in random order:
-        no token is read twice before nearly all were read once. With another shift in every epoch, other tokens are at
-        the beginning of a window, where the model has little context.
+        Each epoch cuts the text into windows, beginning at a random shift, and takes each window once, in random order;
+        less than two windows of the text are left out of an epoch. With another shift in every epoch, other tokens are
+        at the beginning of a window, where the model has little context. If two windows fit, the tokens at the end of
+        the text that fill no further one, fewer than `context`, are never read.
         """
         samples = np.arange(begin, end)
         epochs = np.unique(samples // self.per_epoch)

@@ -201,7 +201,7 @@ def _open(path: Path, tokenizer: Tokenizer) -> Tokens | None:
         tokens: Tokens = np.memmap(path, dtype, mode="r", offset=_HEADER)
     except (OSError, ValueError):  # it cannot be read, or is empty
         return None
-    if any(part.max() >= tokenizer.vocab_size for part in np.split(tokens, range(CHUNK, len(tokens), CHUNK))):
+    if any(part.max(initial=0) >= tokenizer.vocab_size for part in np.split(tokens, range(CHUNK, len(tokens), CHUNK))):
         return None
     mark_used(path)
     return tokens

@@ -118,7 +118,7 @@ def save(
         shutil.rmtree(temporary, ignore_errors=True)
         with suppress(OSError):
             recover(run)
-        raise RunError(f"cannot save step {step} in {folder}: {reason(error)}; {describe_last(run)}") from error
+        raise RunError(f"cannot save step {step:,} in {folder}: {reason(error)}; {describe_last(run)}") from error
     with suppress(OSError):  # as an old checkpoint that cannot be removed
         _remove(parked)
     saved = steps(run)

@@ -121,11 +121,19 @@ def newest(root: Path, family: str | None = None) -> Path:
     """Return the most recently written run folder under `root`, of `family` if given; InputError if there is none."""
     found = [path.parent for path in root.glob(f"*/{FILE}")]
     if family is not None:
-        found = [folder for folder in found if Record.read(folder).family == family]
+        found = [folder for folder in found if _family(folder) == family]
     if not found:
         what = f"run of {family}" if family else "run"
         raise InputError(f"there is no {what} under {root}/ to continue; name its folder: --resume DIR")
     return max(found, key=lambda folder: (folder / FILE).stat().st_mtime)
+
+
+def _family(folder: Path) -> str:
+    """Return the family of the model of a run; none of one whose record is damaged, which must not hide the others."""
+    try:
+        return Record.read(folder).family
+    except InputError:
+        return ""
 
 
 def unused_folders(name: str) -> Iterator[Path]:

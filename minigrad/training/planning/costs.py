@@ -12,7 +12,7 @@ import numpy as np
 
 from minigrad.distributed.pipeline import largest_stage
 from minigrad.distributed.world import World
-from minigrad.evaluate.rivals import MOST_BYTES
+from minigrad.evaluate.rivals import MOST_BYTES, xz_dictionary
 from minigrad.experts import active_parameters, mixtures
 from minigrad.kernels.gemm import backend as products
 from minigrad.kernels.rowwise.gating import swiglu_forward
@@ -133,9 +133,13 @@ class Memory:
         return dataclasses.replace(self, state=self.state + 4 * own, activations=self.activations + 4 * logits)
 
 
-def of_text(num_bytes: int, *, with_xz: bool) -> int:
-    """Estimate the memory for a text: some copies of up to 64 MiB of it, and what xz takes to compress its end."""
-    return 3 * min(num_bytes, 64 << 20) + 12 * with_xz * min(num_bytes, MOST_BYTES)
+def of_text(num_bytes: int, evaluated: int, *, with_xz: bool) -> int:
+    """Estimate the memory for a text: some copies of up to 64 MiB of it, and what xz takes to compress its end.
+
+    xz also compresses the `evaluated` bytes of validation text, and takes 12 times its dictionary.
+    """
+    dictionary = xz_dictionary(min(num_bytes, MOST_BYTES) + evaluated)
+    return 3 * min(num_bytes, 64 << 20) + 12 * with_xz * dictionary
 
 
 def memory(

@@ -18,7 +18,7 @@ from minigrad.training.parallel import divides_layers
 from minigrad.training.planning import costs, scaling
 from minigrad.training.planning.plan import Plan
 
-_LEAST_WORTH = 0.005  # of the last pass over a text, before the plan warns: the 13th, of 0.01, was still worth reading
+_LEAST_WORTH = 0.005  # of the last pass over a text, before the plan warns: the 13th, of 0.007, was still worth reading
 
 
 _UNUSUAL = ("adapters", "claimed", "lessons", "caution", "positions", "variables", "processes")

@@ -104,8 +104,9 @@ class Plan:
     def memory(self) -> costs.Memory:
         """Estimate the memory of training, of each process."""
         needed = costs.memory_of_run(self.settings, self.model, self.world, self.teacher)
-        with_xz = not self.too_long_for_rivals()
-        return replace(needed, program=needed.program + costs.of_text(self.text.train.num_bytes, with_xz=with_xz))
+        learned, evaluated = self.text.train.num_bytes, self.text.validation.num_bytes
+        of_text = costs.of_text(learned, evaluated, with_xz=not self.too_long_for_rivals())
+        return replace(needed, program=needed.program + of_text)
 
     def flops_per_token(self, context: float = math.inf) -> float:
         """Return the FLOPs of training per token, of sequences that are cut every `context` tokens."""

@@ -157,7 +157,7 @@ MOST_PARAMETERS = 16
 """The most parameters of a model for each different token of its text.
 
 With more, a model learns the text by heart, which the law does not know. A limit, and not a measurement: `CURVES` go
-up to 3. Here all parameters count.
+up to 2.6. Here all parameters count.
 """
 
 ERROR = 0.021

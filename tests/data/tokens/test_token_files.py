@@ -64,6 +64,11 @@ def test_a_document_begins_as_its_tokenizer_says(tmp_path, before, first, each):
     assert plain.tokens.tolist() == stream_of(documents)
 
 
+def test_no_documents_are_no_tokens_also_where_each_would_begin_with_one(tmp_path):
+    for _ in ("written", "found"):
+        assert len(token_files.prepare([], Bytes(258, (257,)), folder=tmp_path).tokens) == 0
+
+
 DAMAGE = {
     "cut": lambda data: data[:-2],
     "cut in its header": lambda data: data[:100],

@@ -176,6 +176,8 @@ def test_the_newest_run_is_that_written_last_of_a_family_or_of_any(tmp_path: Pat
         os.utime(tmp_path / name / "minigrad.json", (100 - age, 100 - age))
     assert newest(tmp_path).name == "a"
     assert newest(tmp_path, "gpt2").name == "b"
+    (tmp_path / "a" / "minigrad.json").write_text("{", encoding="utf-8")
+    assert newest(tmp_path, "vidya-v2").name == "c"  # a damaged run does not hide the others
     with pytest.raises(InputError, match="there is no run of wiola under"):
         newest(tmp_path, "wiola")
 

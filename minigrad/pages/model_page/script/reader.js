@@ -15,18 +15,18 @@ class Reader {
   }
 
   // Change the text. The tokens that it shares with the text before stay read; if others followed, the last of them is
-  // read again, for its logits. Of a text that is longer than the context, the last part is read; the last half, if the
-  // text only grew, so that the next half costs no more than before. At least a quarter of a context is read of a text
-  // that has become shorter.
+  // read again, for its logits. Of a text that is longer than the context, the last part is read; the last half, if
+  // fewer than half a context of its tokens are new, so that the next half costs no more than before. At least a quarter
+  // of a context is read of a text that has become shorter.
   replace(ids) {
     const { context } = this.machine;
     let same = 0;
     while (same < Math.min(ids.length, this.ids.length) && ids[same] === this.ids[same]) same++;
     this.ids = [...ids];
     this.surprises.length = same;
-    const isLong = ids.length - this.start > context, grew = ids.length - same < context / 2;
+    const isLong = ids.length - this.start > context, hasFewNew = ids.length - same < context / 2;
     const isShort = this.start > 0 && ids.length - this.start < context >> 2;
-    if (same <= this.start || isShort || (isLong && !grew)) this.begin(Math.max(0, ids.length - context));
+    if (same <= this.start || isShort || (isLong && !hasFewNew)) this.begin(Math.max(0, ids.length - context));
     else if (isLong) this.begin(ids.length - Math.max(1, context >> 1));
     else if (same < this.read) this.machine.cut(same - 1 - this.start);
   }
