@@ -102,4 +102,5 @@ class Documents(Reader):
         is_whole, per_step = self._pieces_of == 1, batch_size * self.context
         each = is_whole.sum(), self._pieces_of[~is_whole].sum()
         documents, pieces = (format_estimate(number / self.num_rows * per_step) for number in each)
-        return f": about {documents} documents and {pieces} pieces of longer ones"
+        endings = ["" if count == "1" else "s" for count in (documents, pieces)]
+        return f": about {documents} document{endings[0]} and {pieces} piece{endings[1]} of longer ones"

@@ -82,7 +82,8 @@ def test_an_epoch_of_short_documents_is_whole_documents(lengths, seed):
     assert sorted(where) == np.flatnonzero(row[:-1] == 0).tolist()
     assert sorted(ends - begins) == sorted(lengths)
     per_step = 2 * 16 * len(lengths) / sum(lengths)
-    assert documents.describe(2) == f": about {per_step:.2g} documents and 0 pieces of longer ones"
+    count = f"{per_step:.2g}"
+    assert documents.describe(2) == f": about {count} document{'s' * (count != '1')} and 0 pieces of longer ones"
     assert (documents.tokens_before(3, seed=seed, batch_size=2), documents.tokens_per_pass(2)) == (96, sum(lengths))
 
 
