@@ -82,9 +82,12 @@ def test_an_epoch_of_short_documents_is_whole_documents(lengths, seed):
     assert sorted(where) == np.flatnonzero(row[:-1] == 0).tolist()
     assert sorted(ends - begins) == sorted(lengths)
     per_step = 2 * 16 * len(lengths) / sum(lengths)
-    count = f"{per_step:.2g}"
-    assert documents.describe(2) == f": about {count} document{'s' * (count != '1')} and 0 pieces of longer ones"
+    assert documents.describe(2) == f": about {per_step:.2g} documents and 0 pieces of longer ones"
     assert (documents.tokens_before(3, seed=seed, batch_size=2), documents.tokens_per_pass(2)) == (96, sum(lengths))
+
+
+def test_one_document_a_step_is_no_plural():
+    assert Documents(row_of([16, 16]), 16).describe(1) == ": about 1 document and 0 pieces of longer ones"
 
 
 @given(st.integers(2, 200), seeds, st.integers(1, 20))
