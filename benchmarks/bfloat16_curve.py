@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from machine import describe_machine
 
-WINDOW = 20
+WINDOW, SKIPPED = 20, 100  # steps
 RUNS: dict[str, dict[str, Any]] = {
     "float32": {"precision": "float32"},
     "bfloat16": {"precision": "bfloat16"},
@@ -42,7 +42,7 @@ def main() -> None:
             result = train(TrainConfig(model="vidya-v2", data="python-docs", out=str(out), **settings))
             assert result is not None
             losses = np.array([line["loss"] for line in metrics.read(out)])
-            curves[name] = np.convolve(losses, np.full(WINDOW, 1 / WINDOW), "valid")[steps // 3 :]
+            curves[name] = np.convolve(losses, np.full(WINDOW, 1 / WINDOW), "valid")[SKIPPED:]
             scores[name] = result.val_loss
     print(describe_machine())
     print(f"{'run':<24} {'validation loss':>14} {'mean distance':>14} {'largest':>9}")

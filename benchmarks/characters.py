@@ -4,8 +4,8 @@ The setting (https://github.com/karpathy/nanoGPT, "I only have a macbook"): char
 sequences of 64 in batches of 12, no dropout; AdamW with betas 0.9 and 0.99 for 2,000 steps, of which 100 warm up, and a
 cosine from 1e-3 to 1e-4. Its README gives a loss of 1.88 on the last tenth of tiny Shakespeare. PyTorch trains that,
 and minigrad trains the same model with `train.py`, with fewer steps and Muon. For PyTorch only the training is timed,
-for minigrad the whole process, with its evaluations. Both are judged alike: on every piece of 64 characters of the last
-tenth, in nats per character, without the text before the piece. The text is plain ASCII:
+for minigrad the whole process, with its evaluations. Both compute in float32 and are judged alike: on every piece of 64
+characters of the last tenth, in nats per character, without the text before the piece. The text is plain ASCII:
 
     python benchmarks/characters.py --text tinyshakespeare.txt --peer-python ~/peers/bin/python
 """
@@ -73,7 +73,8 @@ def train_minigrad(file: str, folder: Path, steps: int) -> dict[str, float]:
     flags = (
         f"--model gpt2 --size nano --set {shape} --vocab 261 --documents windows --batch {BATCH} --context {CONTEXT}"
     )
-    training = f"--steps {steps} --optimizer muon --lr 0.006 --dropout 0 --eval-every {steps} --sample-every {steps}"
+    training = f"--steps {steps} --optimizer muon --lr 0.006 --dropout 0"
+    training += f" --precision float32 --eval-every {steps} --sample-every {steps}"
     run = folder / "run"
     texts = ["--data", str(folder / "train.txt"), "--held-out", str(folder / "validation.txt"), "--out", str(run)]
     started = time.perf_counter()

@@ -66,6 +66,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--common", default="", help='flags of train.py for all runs, as in --common="--batch 4"')
     options = parser.parse_args()
+    if options.cost != 1 and not options.steps:
+        parser.error("--cost is for --steps: minutes are as long for a narrow model as for a wide one")
     options.folder.mkdir(parents=True, exist_ok=True)
 
     def amount(share: float) -> list[str]:

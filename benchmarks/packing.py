@@ -5,8 +5,8 @@ where targets in the padding do not count; sorted by length into buckets and pad
 one after the other. Lengths are a mix of 512, 1,024, 2,048 and 4,096 tokens, equally often; a mix of 128 to 2,048; and
 those of the documents of python-docs, cut at the context. The ways take turns; tokens are real ones, without padding.
 Activation memory is what the largest batch allocates: its peak, and what the results and stored arrays of each
-operation take. Finally, a whole step with sequences of equal length is measured: packed documents against windows of
-that length, including the reading of the data.
+operation take. Finally, sequences of equal length are read, and go forward and backward: packed documents against
+windows of that length.
 
     python benchmarks/packing.py [--size nano] [--rounds 5] [--case mix|short-mix|python-docs|equal] [--each 2]
     python benchmarks/packing.py --rounds 0    measures the memory instead of the speed

@@ -3,7 +3,8 @@
 The document that designs v2 changes five things of v1 at once: SwiGLU for GELU, grouped queries, depth instead of
 width, a larger vocabulary, and a longer context with a larger base of the rotary angles. Here a small v1 gets one at a
 time. Where a change adds or removes parameters, the width of the feed-forward block makes up for it; a larger
-vocabulary adds rows to the embedding, for which nothing can. Texts and order of documents are the same for all.
+vocabulary adds rows to the embedding, for which nothing can. All learn from the same text. An arm with another
+vocabulary or context reads it in another order, and is judged on partly other text, because 20,000 tokens are judged.
 
     python benchmarks/vidya_changes.py [--steps 600] [--seeds 0 1 2]
 

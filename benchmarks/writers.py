@@ -79,7 +79,7 @@ def serve_minigrad(folder: str, threads: int, quantize: str | None) -> None:
 
 
 def memory_reader() -> Callable[[], float]:
-    """Return a function that reads 512 MB from front to back on all threads and returns its seconds."""
+    """Return a function that reads 512 MiB from front to back on all threads and returns its seconds."""
     from minigrad.kernels.jit import kernel
     from minigrad.kernels.threads import over_rows
 

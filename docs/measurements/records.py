@@ -2,13 +2,13 @@
 
 [training-step-zen5]                  the name, by which a page or a claim draws from it
 script = "benchmarks/train_step.py"
-command = "python benchmarks/train_step.py --steps 20"
+command = "python benchmarks/train_step.py nano"
 machine = "AMD EPYC (Zen 5), 2 cores"
 openblas = "SkylakeX"                 the core that OpenBLAS reports; "not used", "not recorded"
 variables = "none"                    environment variables that change them, or "not recorded"
 commit = "a93a413"                    the one that was measured; "before X" if only the one that wrote it down is known
 date = 2026-11-23
-runs = "one run, median of 20 steps"  how often, and what a figure is of those
+runs = "one run, median of 7 steps"   how often, and what a figure is of those
 columns = ["tokens/s", "peak MB"]     what the values of a list are
 note = "..."                          if there is more to say
 
