@@ -245,5 +245,10 @@ def _number(value: float) -> str:
 
 
 def _as_dict(part: LossSum) -> dict[str, Any]:
-    figures = {"tokens": part.tokens, "bytes": part.num_bytes, "loss": part.loss, "bits_per_byte": part.bits_per_byte}
-    return {"name": part.name} | figures
+    return {
+        "name": part.name,
+        "tokens": part.tokens,
+        "bytes": part.num_bytes,
+        "loss": part.loss,
+        "bits_per_byte": part.bits_per_byte,
+    }

@@ -129,7 +129,7 @@ def newest(root: Path, family: str | None = None) -> Path:
 
 
 def _family(folder: Path) -> str:
-    """Return the family of the model of a run; none of one whose record is damaged, which must not hide the others."""
+    """Return the family of a run's model, or "" if its record is damaged: one damaged run must not hide the others."""
     try:
         return Record.read(folder).family
     except InputError:

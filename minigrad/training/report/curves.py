@@ -64,7 +64,7 @@ def series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: flo
     return Series(label, [record[over] for record in present], values)
 
 
-def extra(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Series]]:
+def extra_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Series]]:
     """Return the curves of the lists that modules and guests measure; `minigrad.experts.load` draws its own."""
     known = metrics.FIELDS
     every = dict.fromkeys(name for record in records for name in record if name not in known)

@@ -15,7 +15,7 @@ from minigrad.system.units import format_bytes, format_count, format_seconds
 from minigrad.training.folder import metrics
 from minigrad.training.folder.checkpoint import Sample
 from minigrad.training.folder.record import REPORT, Record
-from minigrad.training.report.curves import EVERY_LINE, even, extra, median_speed, series
+from minigrad.training.report.curves import EVERY_LINE, even, extra_curves, median_speed, series
 from minigrad.typing import PathLike
 
 COPIES = 2.2
@@ -110,7 +110,7 @@ def _charts(records: Sequence[Mapping[str, Any]], baselines: Sequence[tuple[str,
         charts[_COPYING] = line_chart(_COPYING, lines, references=[("copies", COPIES)])
     for title, key, unit in (*EVERY_LINE, *present):
         charts[title] = line_chart(title, [series(title, records, key, unit)])
-    charts |= {title: line_chart(title, lines) for title, lines in extra(records).items()}
+    charts |= {title: line_chart(title, lines) for title, lines in extra_curves(records).items()}
     figures = (f"<figure><figcaption>{title}</figcaption>{chart}</figure>" for title, chart in charts.items())
     explained = [_VALIDATION_EXPLAINED, *([_COPYING_EXPLAINED] if _COPYING in charts else [])]
     return f"<section>{''.join(figures)}</section>{''.join(f'<p>{words}</p>' for words in explained)}"

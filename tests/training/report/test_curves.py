@@ -7,7 +7,7 @@ import math
 import pytest
 
 from minigrad.pages.chart import MAX_POINTS
-from minigrad.training.report.curves import even, extra, series
+from minigrad.training.report.curves import even, extra_curves, series
 
 
 def test_a_long_run_is_thinned():
@@ -61,7 +61,7 @@ def test_what_only_a_family_measures_is_a_curve_for_each_number():
         {"step": 2, "loss": 2.0, "merge_ratio": [0.5, None], "load": list(range(10)), "expert_load_0": [1.0]},
         {"step": 3, "loss": 2.0, "merge_ratio": [0.25, 0.75], "load": [1.0] * 10},
     ]
-    curves = extra(records)
+    curves = extra_curves(records)
     assert list(curves) == ["merge_ratio", "load"]
     first, second = curves["merge_ratio"]
     assert (first.label, first.steps, list(first.values)) == ("1", [2, 3], [0.5, 0.25])
