@@ -1,9 +1,9 @@
 """Merging while writing: what a trained Wiola loses and how fast it writes, with and without merging at inference.
 
 The paper merges tokens in training alone. The causal variants can merge at inference too (`atm_at_generation`). For
-each of several thresholds: bits per byte of the validation text, the share of merged tokens, and tokens per second of a
-text that is written alone. A model that merges is called for each token, because a program computes the same steps for
-every token; so the speed without merging is given in both ways.
+each of several thresholds: bits per byte of the validation text, the share of its tokens that merge, and tokens per
+second of a text that is written alone. A model that merges is called for each token, because a program computes the
+same steps for every token; so the speed without merging is given in both ways.
 
     python train.py --model wiola --size nano --steps 2000 --out runs/wiola-nano
     python benchmarks/wiola_merging.py runs/wiola-nano
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -34,13 +35,22 @@ def measure(run: str, *, by_program: bool = False, limit: int | None = None, **c
     from minigrad.evaluate.losses import evaluate
     from minigrad.generation import Sampling, stream
     from minigrad.training.folder.record import Record
+    from models.wiola.merged_attention import merged_attention
 
     record, model = Record.read(Path(run)), models.load(run, **changes).eval()
     source = mixture.load(record.data, held_out=record.used.get("held_out"))
     text, context = TokenizedCorpus.of(source, tokenizer.load(run)), record.used["context"]
     spans = reader(record.used.get("documents", "packed"), text.validation, context).spans()
-    score = evaluate(model, spans, text.byte_lengths, context=context, limit=limit)
-    merged = model.measurements().get("merge_ratio", [])
+    ratios: dict[Any, list[float]] = {}  # of every batch, by the attention of each layer that merges
+
+    def noted(attention: Any, *arguments: Any) -> tuple[Any, float]:
+        out, ratio = merged_attention(attention, *arguments)
+        ratios.setdefault(attention, []).append(ratio)
+        return out, ratio
+
+    with mock.patch("models.wiola.model.merged_attention", noted):
+        score = evaluate(model, spans, text.byte_lengths, context=context, limit=limit)
+    merged = [statistics.fmean(each) for each in ratios.values()]
     settings, best = Sampling(temperature=0, tokens=COUNT), float("inf")
     with nullcontext() if by_program else mock.patch("minigrad.programs.decoder.program_of", return_value=None):
         for _ in range(TURNS):

@@ -20,6 +20,7 @@ from minigrad.evaluate.losses import Score, evaluation_batches
 from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.module import in_evaluation
 from minigrad.training.folder.checkpoint import Best, Sample
 from minigrad.training.parallel import Replicas
 from minigrad.training.run import Run
@@ -36,7 +37,8 @@ def check_finite(run: Run) -> None:
     one = next(evaluation_batches(run.validation, context=run.settings.context))
 
     def loss() -> Tensor:
-        return run.model.loss(one.tokens, one.targets, layout=one.layout, weights=one.weights)
+        with in_evaluation(run.model):  # in training mode, what modules measure would be of this pass, not of the step
+            return run.model.loss(one.tokens, one.targets, layout=one.layout, weights=one.weights)
 
     with no_grad(), np.errstate(all="ignore"):
         if not math.isfinite(loss().item()):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from minigrad.evaluate.losses import evaluate
 from minigrad.training import validation
+from minigrad.training.folder import metrics
 from minigrad.training.validation import score_of_test
+from tests import small_runs
 from train import take_step
 
 
@@ -44,3 +47,17 @@ def test_the_test_text_is_judged_by_the_average_of_the_weights(make):
         averaged = loss()
     assert averaged != loss()
     assert score_of_test(run).loss == averaged
+
+
+def test_an_evaluation_leaves_what_the_step_measured(tmp_path):
+    text, found = small_runs.write_text(tmp_path / "words.txt"), []
+    for every in (1, 100):
+        shape = "num_layers=3,width=32,num_heads=2,atm_threshold=0.2"
+        own = {"model": "wiola", "set": shape, "steps": 4, "eval_every": every, "sample_every": every, "context": 64}
+        with small_runs.quick_runs():
+            small_runs.run(text, tmp_path / f"every-{every}", **own)
+        found.append([line["merge_ratio"] for line in metrics.read(tmp_path / f"every-{every}")])
+    assert found[0] == found[1]
+    assert np.min(found) > 0
+    assert np.max(found) <= 0.5
+    assert (np.array(found) * 128 % 1 == 0).all()  # of the tokens of a step, also at the end
