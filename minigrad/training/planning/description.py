@@ -31,7 +31,7 @@ def describe(plan: Plan, folder: Path) -> str:
 
 
 def summarise(plan: Plan, folder: Path) -> str:
-    """Return a plan in five lines, and a further line for each unusual setting."""
+    """Return a plan in six lines, and a further line for each unusual setting."""
     whole, corpus, settings = _model_rows(plan) | _budget_rows(plan), plan.text.corpus, plan.settings
     size = f"{plural(corpus.num_documents, 'document')}, {format_bytes(plan.text.train.num_bytes)} to train on"
     held_out = f"; validation: {settings.held_out}" if settings.held_out else ""
@@ -42,6 +42,7 @@ def summarise(plan: Plan, folder: Path) -> str:
             "text": f"{name}: {size}{held_out}",
             **_source_rows(plan.text, _tokens_to_read(plan)),
             **{name: whole[name] for name in (*_UNUSUAL, *plan.rows)},
+            "arithmetic": backend.describe(),
             "length": whole["length"],
             "memory": f"about {format_bytes(plan.memory().total)}; the same command with --plan says more",
             "run folder": str(folder),

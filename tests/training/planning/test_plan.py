@@ -132,18 +132,20 @@ def test_the_plan_describes_the_model_the_text_and_the_length_of_the_run(limit):
     assert said.endswith("run folder  runs/a")
 
 
-def test_the_brief_plan_has_five_lines_and_more_only_for_what_is_unusual(monkeypatch):
+def test_the_brief_plan_has_six_lines_and_more_only_for_what_is_unusual(monkeypatch):
     plan = planned(TrainConfig(minutes=10.0), text(train=20_000_000))
     lines = summarise(plan, Path("runs/a")).splitlines()
-    assert [line[:14].strip() for line in lines] == ["model", "text", "length", "memory", "run folder"]
-    assert re.fullmatch(r"  memory +about [\d.]+ MB; the same command with --plan says more", lines[3])
+    assert [line[:14].strip() for line in lines] == ["model", "text", "arithmetic", "length", "memory", "run folder"]
+    assert re.fullmatch(r"  arithmetic +(bfloat16|float32) .+", lines[2])
+    assert re.fullmatch(r"  memory +about [\d.]+ MB; the same command with --plan says more", lines[4])
     assert lines[0] in describe(plan, Path("runs/a"))
     monkeypatch.setattr(description.environment, "FOUND", {"OPENBLAS_CORETYPE": "Haswell"})
     claimed = summarise(
         replace(plan, claim="49m, but 3", caution="read before", rows={"context": "adapts"}), Path("runs/a")
     )
     names = [name for line in claimed.splitlines() if (name := line[:14].strip())]
-    assert names == ["model", "text", "claimed", "caution", "variables", "context", "length", "memory", "run folder"]
+    unusual = ["claimed", "caution", "variables", "context"]
+    assert names == ["model", "text", *unusual, "arithmetic", "length", "memory", "run folder"]
 
 
 def test_the_plan_says_how_many_documents_pieces_and_tokens_a_step_holds():
