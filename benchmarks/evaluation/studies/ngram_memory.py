@@ -18,6 +18,7 @@ from minigrad.autograd.graph import is_recording
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.nn.parameter import Init, Parameter
+from minigrad.system import hardware
 from minigrad.training.folder.saving import Arrays
 from minigrad.training.run import Guest, Run
 from minigrad.typing import Array
@@ -103,6 +104,11 @@ class Updates(Guest):
     """The updates of the tables of a run, at the learning rate of its step."""
 
     rate = 0.0
+
+    def begin(self, run: Run) -> None:
+        """Raise InputError if steps are shared: the rows that another replica reads would not be updated."""
+        if hardware.threads() > 1 or run.world.size > 1:
+            raise InputError("tables of n-grams are updated by one thread of one process alone: give --threads 1")
 
     def before_step(self, run: Run) -> None:
         """Note the learning rate, and forget the rows that were read outside a step."""

@@ -16,7 +16,8 @@ from minigrad import nn
 from minigrad.errors import InputError
 from models.vidya_v2 import VidyaV2Config
 from tests.killed_runs import Killed, kill, stop
-from tests.small_runs import quick_runs, write_text
+from tests.small_runs import quick_runs, settings, write_text
+from train import train
 
 FILE = ROOT / "benchmarks/evaluation/studies/ngram_memory.py"
 STUDY = """
@@ -79,6 +80,16 @@ def test_a_text_in_pieces_is_refused() -> None:
     model.initialise(1)
     with pytest.raises(InputError, match="in pieces"):
         model(np.ones((1, 3), np.int64), cache=model.new_cache(1, 3))
+
+
+def test_steps_that_several_threads_share_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(models.FAMILIES, "vidya-v2", models.FAMILIES["vidya-v2"])  # which an arm replaces
+    text = write_text(tmp_path / "words.txt")
+    study = tmp_path / "toy.toml"
+    study.write_text(STUDY.format(text=text.as_posix(), file=FILE.as_posix()), encoding="utf-8")
+    guests = one_run.install(Study.read(study), Study.read(study).named("tables"))
+    with quick_runs(), pytest.raises(InputError, match="updated by one thread of one process alone: give --threads 1"):
+        train(settings(text, tmp_path / "run", batch=4, threads=2), guests=guests)
 
 
 def test_a_killed_run_goes_on_with_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
