@@ -1,6 +1,6 @@
 """How the loss of vidya-v2 falls with parameters and text: the data of the law that `--size auto` follows.
 
-    python benchmarks/scaling.py runs/scaling            # train what is missing of the grid; an hour of one core
+    python benchmarks/scaling.py runs/scaling            # train what is missing of the grid; 94 minutes of one core
     python benchmarks/scaling.py runs/scaling --jobs 2   # the same, with two curves side by side
     python benchmarks/scaling.py runs/scaling --fit      # print the table, and the law
 

@@ -167,8 +167,8 @@ def _interval(difference: Difference) -> str:
     return "{:+.4f} to {:+.4f}".format(*difference.interval()) if difference.freedom else ""
 
 
-def spreads(study: Study, results: Results, comparison: Comparison, compared: Sequence[Compared]) -> Iterator[Block]:
-    """Yield how much seeds differ: of the scores, of the paired differences, and along the training."""
+def spreads(compared: Sequence[Compared]) -> Iterator[Block]:
+    """Yield how much seeds differ: the scores, and the paired differences."""
     scores = [(len(each.scores), float(np.var(each.scores, ddof=1))) for each in compared if len(each.scores) > 1]
     pairs = [(each.pairs, each.spread**2) for each in compared if each.pairs > 1]
     if scores:
@@ -177,6 +177,10 @@ def spreads(study: Study, results: Results, comparison: Comparison, compared: Se
             f"Standard deviation of seeds, in bits per byte: {_pooled(scores):.4f} within an arm "
             f"(pooled from {len(scores)} arms){of_pairs}."
         )
+
+
+def spreads_along(study: Study, results: Results, comparison: Comparison) -> Iterator[Block]:
+    """Yield how much seeds differ at each evaluation of a training run."""
     curves = [
         [[point[1] for point in each["curve"]] for each in results.of(comparison, arm.name).values()]
         for arm in study.arm
@@ -245,7 +249,9 @@ def blocks(study: Study, results: Results, begun: dict[str, str]) -> Iterator[Bl
         yield f"**Incomplete: {finished} of {wanted} runs are finished. The figures below may change.**"
     facts = [f"Study {study.path.name}, hash {study.digest()}, {begun.get('committed', 'commit unknown')}"]
     facts += sorted({f"code {each['code']}, {each['hardware']}, {each['arithmetic']}" for each in results.finished})
-    yield ". ".join(facts) + f". {finished} of {wanted} runs finished, {len(results.failed)} failed."
+    hours = sum(each["seconds"] for each in results.finished) / 3600
+    count = f"{finished} of {wanted} runs finished, {len(results.failed)} failed, {hours:.2f} hours of one core"
+    yield ". ".join(facts) + f". {count}."
     if study.tuning is not None:
         for corpus in study.corpora:
             yield f"## Learning rates, {corpus}: bits per byte after {study.tuning.tokens:,} tokens"
@@ -273,8 +279,10 @@ def _of(study: Study, results: Results, comparison: Comparison) -> Iterator[Bloc
             shown = [each for each in compared if each.pairs > 1]
             if bars := [Bar(each.arm.name, each.both.mean, *each.both.interval()) for each in shown]:
                 yield forest(title, bars, study.margin)
+            if part == "documents":
+                yield from spreads(compared)
             if part == "documents" and length == study.judged[0]:
-                yield from spreads(study, results, comparison, compared)
+                yield from spreads_along(study, results, comparison)
                 yield details(study, results, comparison, length)
                 yield _curves(study, results, comparison)
 

@@ -24,6 +24,7 @@ from benchmarks.evaluation.report import (
     paired,
     plan,
     spreads,
+    spreads_along,
     verdict,
 )
 from benchmarks.evaluation.results import Results, read_table, write_table
@@ -130,7 +131,7 @@ def test_spreads_are_pooled_over_arms_and_followed_along_the_training(tmp_path: 
     made = study(tmp_path)
     found, comparison = Results(results(made), []), made.comparisons()[0]
     compared = compare(made, found, comparison, 64, "documents")
-    text, table = spreads(made, found, comparison, compared)
+    (text,), (table,) = spreads(compared), spreads_along(made, found, comparison)
     within = math.sqrt(np.mean([np.var(each.scores, ddof=1) for each in compared]))
     of_pairs = math.sqrt(np.mean([each.spread**2 for each in compared if each.pairs]))
     assert text == (

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.evaluation.checks import Result
 from benchmarks.evaluation.intervals import Difference, holm, over_seeds_and_documents
-from benchmarks.evaluation.report import Compared, compare, paired
+from benchmarks.evaluation.report import Compared, compare, paired, spreads
 from benchmarks.evaluation.results import Results, chosen_rate, nats, read_table, score
 from benchmarks.evaluation.study import Study
 from docs.measurements.records import Record, read
@@ -175,14 +175,20 @@ def test_what_each_change_of_the_defaults_contributed_is_what_the_runs_give() ->
     assert record.value("text read with bfloat16 for that with float32") == pytest.approx(fast / slow, abs=0.05)
 
 
-@pytest.mark.parametrize("table", sorted((FOLDER / "tables").iterdir()), ids=lambda table: table.name)
-def test_the_record_of_a_study_is_what_its_table_gives(table: Path) -> None:
-    name = table.name.removesuffix(".json.gz")
-    of_study, _, number = name.partition("-round-")  # of a search
+def of_table(path: Path) -> tuple[Study, Results, str]:
+    """Return the study of a table, or the round of a search, with its results and its name."""
+    name = path.name.removesuffix(".json.gz")
+    of_study, _, number = name.partition("-round-")
     study = Study.read(FOLDER / "studies" / f"{of_study}.toml")
-    results = read_table(table, study)
+    results = read_table(path, study)
     if number:
         study = study.in_round(int(number) - 1, {each["job"]["arm"] for each in results.finished})
+    return study, results, name
+
+
+@pytest.mark.parametrize("table", sorted((FOLDER / "tables").iterdir()), ids=lambda table: table.name)
+def test_the_record_of_a_study_is_what_its_table_gives(table: Path) -> None:
+    study, results, name = of_table(table)
     assert len(results.finished) == study.count()
     record, several = read()[name.replace("_", "-")], len(study.comparisons()) > 1
     for comparison in study.comparisons():
@@ -233,3 +239,29 @@ def check_row(record: Record, row: str, wanted: dict[str, Any], each: Compared) 
     spread = re.search(r"\((.*)\)", record.values(row)[record.columns.index("bits per byte")])
     assert spread
     assert float(spread[1]) == pytest.approx(np.std(each.scores, ddof=1), abs=5.1e-4)
+
+
+def test_what_the_studies_cost_and_how_much_their_seeds_differ_is_what_the_tables_give() -> None:
+    record, found = read()["what-the-studies-cost"], {}
+    total = 0.0
+    for path in sorted((FOLDER / "tables").iterdir()):
+        study, results, name = of_table(path)
+        hours = sum(run["seconds"] for run in results.finished) / 3_600
+        total += hours
+        places = [(comparison, length) for comparison in study.comparisons() for length in study.judged]
+        for comparison, length in places:
+            several = (len(study.comparisons()) > 1, len(study.judged) > 1)
+            row = name + f", {comparison.corpus}" * several[0] + f", {length}" * several[1]
+            compared = compare(study, results, comparison, length, "documents")
+            (said,) = (each for each in spreads(compared) if isinstance(each, str))
+            found[row] = floats(said)[:2]
+            printed = record.values(row)
+            assert [float(each) for each in printed[-2:]] == found[row]
+            if (comparison, length) == places[0]:
+                assert (int(printed[0]), float(printed[2])) == (len(results.finished), round(hours, 2))
+            else:
+                assert printed[0] == printed[2] == ""
+    assert set(found) == {row for row, cells in record.figures.items() if isinstance(cells, list)}
+    assert record.value("all of them") == pytest.approx(total, abs=0.05)
+    middle = np.median([of_pairs / of_scores for of_scores, of_pairs in found.values()])
+    assert record.value("of paired differences over that of scores, the middle row") == pytest.approx(middle, abs=0.006)
