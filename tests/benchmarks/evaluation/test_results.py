@@ -216,8 +216,6 @@ def expected(study: Study, each: Compared, runs: list[Result], p: float | None) 
     }
     parts = ("nats, repeated pairs", "nats, other tokens")
     wanted |= dict(zip(parts, np.mean([nats(run, study.judged[0]) for run in runs], axis=0), strict=True))
-    shares = [np.mean(run["merge_ratio"]) for run in runs if "merge_ratio" in run]
-    wanted["tokens merged, %"] = 100 * np.mean(shares) if shares else None
     for length in study.judged[1:]:
         wanted[f"bits per byte, {length}"] = np.mean([score(run, length) for run in runs])
     return wanted
@@ -229,7 +227,7 @@ def check_row(record: Record, row: str, wanted: dict[str, Any], each: Compared) 
         printed = record.values(row)[record.columns.index(column)]
         if not printed:
             assert wanted["p"] is None
-            assert column in ("difference", "95% interval", "p", "p, corrected", "tokens merged, %")
+            assert column in ("difference", "95% interval", "p", "p, corrected")
         elif column == "95% interval":
             ends = [record.value(row, column, number) for number in (0, 1)]
             assert ends == pytest.approx(each.both.interval(), abs=1e-3)
