@@ -1,9 +1,9 @@
 """Merging while writing: what a trained Wiola loses and how fast it writes, with and without merging at inference.
 
 The paper merges tokens in training alone. The causal variants can merge at inference too (`atm_at_generation`). For
-each of several thresholds: bits per byte of the validation text, the share of its tokens that merge, and tokens per
-second of a text that is written alone. A model that merges is called for each token, because a program computes the
-same steps for every token; so the speed without merging is given in both ways.
+each of several thresholds: bits per byte of the validation text, the mean share of merged tokens over its batches, and
+tokens per second of a text that is written alone. A model that merges is called for each token, because a program
+computes the same steps for every token; so the speed without merging is given in both ways.
 
     python train.py --model wiola --size nano --steps 2000 --out runs/wiola-nano
     python benchmarks/wiola_merging.py runs/wiola-nano

@@ -205,7 +205,7 @@ def _runs(study: Study, results: Results, comparison: Comparison) -> Iterator[Re
 
 
 def details(study: Study, results: Results, comparison: Comparison, length: int) -> Table:
-    """Return a table of how each arm learns and computes: copying apart from the rest, and its speed."""
+    """Return a table of how each arm learns and computes: copying, speed, and the tokens merged in the last step."""
     head = ["arm", "nats of repeated pairs", "of other tokens", "of copied random tokens", "tokens/s", "merged"]
     rows = []
     for arm in study.arm:

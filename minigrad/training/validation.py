@@ -37,7 +37,7 @@ def check_finite(run: Run) -> None:
     one = next(evaluation_batches(run.validation, context=run.settings.context))
 
     def loss() -> Tensor:
-        with in_evaluation(run.model):  # in training mode, what modules measure would be of this pass, not of the step
+        with in_evaluation(run.model):  # in training mode, this pass would replace what modules measured in the step
             return run.model.loss(one.tokens, one.targets, layout=one.layout, weights=one.weights)
 
     with no_grad(), np.errstate(all="ignore"):

@@ -106,9 +106,9 @@ class Updates(Guest):
     rate = 0.0
 
     def begin(self, run: Run) -> None:
-        """Raise InputError if steps are shared: the rows that another replica reads would not be updated."""
+        """Raise InputError if replicas or processes share a step: what the others read would not be updated."""
         if hardware.threads() > 1 or run.world.size > 1:
-            raise InputError("tables of n-grams are updated by one thread of one process alone: give --threads 1")
+            raise InputError("one thread of one process must update the tables: give --threads 1, and start one")
 
     def before_step(self, run: Run) -> None:
         """Note the learning rate, and forget the rows that were read outside a step."""

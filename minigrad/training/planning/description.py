@@ -31,7 +31,7 @@ def describe(plan: Plan, folder: Path) -> str:
 
 
 def summarise(plan: Plan, folder: Path) -> str:
-    """Return a plan in six lines, and a further line for each unusual setting."""
+    """Return a plan in six rows, and a further row for each unusual setting."""
     whole, corpus, settings = _model_rows(plan) | _budget_rows(plan), plan.text.corpus, plan.settings
     size = f"{plural(corpus.num_documents, 'document')}, {format_bytes(plan.text.train.num_bytes)} to train on"
     held_out = f"; validation: {settings.held_out}" if settings.held_out else ""

@@ -261,5 +261,5 @@ def test_what_the_studies_cost_and_how_much_their_seeds_differ_is_what_the_table
                 assert printed[0] == printed[2] == ""
     assert set(found) == {row for row, cells in record.figures.items() if isinstance(cells, list)}
     assert record.value("all of them") == pytest.approx(total, abs=0.05)
-    middle = np.median([of_pairs / of_scores for of_scores, of_pairs in found.values()])
-    assert record.value("of paired differences over that of scores, the middle row") == pytest.approx(middle, abs=0.006)
+    median = np.median([of_pairs / of_scores for of_scores, of_pairs in found.values()])
+    assert record.value("of differences over that of scores, median") == pytest.approx(median, abs=0.006)

@@ -88,7 +88,7 @@ def test_steps_that_several_threads_share_are_refused(tmp_path: Path, monkeypatc
     study = tmp_path / "toy.toml"
     study.write_text(STUDY.format(text=text.as_posix(), file=FILE.as_posix()), encoding="utf-8")
     guests = one_run.install(Study.read(study), Study.read(study).named("tables"))
-    with quick_runs(), pytest.raises(InputError, match="updated by one thread of one process alone: give --threads 1"):
+    with quick_runs(), pytest.raises(InputError, match="one thread of one process must update the tables"):
         train(settings(text, tmp_path / "run", batch=4, threads=2), guests=guests)
 
 
