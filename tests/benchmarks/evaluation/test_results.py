@@ -239,13 +239,32 @@ def check_row(record: Record, row: str, wanted: dict[str, Any], each: Compared) 
     assert float(spread[1]) == pytest.approx(np.std(each.scores, ddof=1), abs=5.1e-4)
 
 
+def test_the_scores_by_learning_rate_are_what_the_runs_give() -> None:
+    study, results = load("wiola_without_rates")
+    record = read()["wiola-without-rates"]
+    assert set(record.figures) == {arm.name for arm in study.arm} | {"standard deviation of two seeds"}
+    variances = []
+    for arm in study.arm:
+        found = results.tuned(arm.name, "python-docs")
+        for rate, scores in found.items():
+            assert record.value(arm.name, f"{rate:g}") == pytest.approx(np.mean(scores), abs=5.1e-5)
+            variances.append(np.var(scores, ddof=1))
+        assert record.value(arm.name, "chosen") == chosen_rate(study, results, arm.name, "python-docs")
+    assert record.value("standard deviation of two seeds") == pytest.approx(np.sqrt(np.mean(variances)), abs=5.1e-5)
+
+
 def test_what_the_studies_cost_and_how_much_their_seeds_differ_is_what_the_tables_give() -> None:
-    record, found = read()["what-the-studies-cost"], {}
-    total = 0.0
+    record, found, rates, total = read()["what-the-studies-cost"], {}, set(), 0.0
     for path in sorted((FOLDER / "tables").iterdir()):
         study, results, name = of_table(path)
         hours = sum(run["seconds"] for run in results.finished) / 3_600
         total += hours
+        if not study.comparisons():  # it only chooses learning rates
+            scores = [each for arm in study.arm for each in results.tuned(arm.name, study.corpora[0]).values()]
+            spread = np.sqrt(np.mean(np.var(scores, axis=1, ddof=1)))
+            assert record.values(name)[3:] == [f"{spread:.4f}", ""]
+            assert (record.value(name, "runs"), record.values(name)[2]) == (len(results.finished), f"{hours:.2f}")
+            rates.add(name)
         places = [(comparison, length) for comparison in study.comparisons() for length in study.judged]
         for comparison, length in places:
             several = (len(study.comparisons()) > 1, len(study.judged) > 1)
@@ -259,7 +278,7 @@ def test_what_the_studies_cost_and_how_much_their_seeds_differ_is_what_the_table
                 assert (int(printed[0]), float(printed[2])) == (len(results.finished), round(hours, 2))
             else:
                 assert printed[0] == printed[2] == ""
-    assert set(found) == {row for row, cells in record.figures.items() if isinstance(cells, list)}
+    assert found.keys() | rates == {row for row, cells in record.figures.items() if isinstance(cells, list)}
     assert record.value("all of them") == pytest.approx(total, abs=0.05)
     median = np.median([of_pairs / of_scores for of_scores, of_pairs in found.values()])
     assert record.value("of differences over that of scores, median") == pytest.approx(median, abs=0.006)
