@@ -242,15 +242,26 @@ def check_row(record: Record, row: str, wanted: dict[str, Any], each: Compared) 
 def test_the_scores_by_learning_rate_are_what_the_runs_give() -> None:
     study, results = load("wiola_without_rates")
     record = read()["wiola-without-rates"]
-    assert set(record.figures) == {arm.name for arm in study.arm} | {"standard deviation of two seeds"}
-    variances = []
+    assert {name for name, cells in record.figures.items() if isinstance(cells, list)} == {a.name for a in study.arm}
+    variances, behind = [], []
     for arm in study.arm:
         found = results.tuned(arm.name, "python-docs")
         for rate, scores in found.items():
             assert record.value(arm.name, f"{rate:g}") == pytest.approx(np.mean(scores), abs=5.1e-5)
             variances.append(np.var(scores, ddof=1))
         assert record.value(arm.name, "chosen") == chosen_rate(study, results, arm.name, "python-docs")
+        behind.append(np.mean(found[0.0144]) - np.mean(found[0.0072]))
+    (printed,) = record.values("0.0144 behind 0.0072, least and most")
+    assert floats(printed) == pytest.approx([min(behind), max(behind)], abs=1e-4)
     assert record.value("standard deviation of two seeds") == pytest.approx(np.sqrt(np.mean(variances)), abs=5.1e-5)
+
+
+def length_of(study: Study) -> str:
+    """Return the length of the runs that a study compares, and of those that choose a learning rate."""
+    if study.seconds:
+        return f"{study.seconds[0]:,} s"
+    tokens = [*study.tokens, *([study.tuning.tokens] if study.tuning else [])]
+    return " and ".join(f"{each / 1e6:.1f}" for each in tokens) + " million tokens"
 
 
 def test_what_the_studies_cost_and_how_much_their_seeds_differ_is_what_the_tables_give() -> None:
@@ -263,6 +274,7 @@ def test_what_the_studies_cost_and_how_much_their_seeds_differ_is_what_the_table
             scores = [each for arm in study.arm for each in results.tuned(arm.name, study.corpora[0]).values()]
             spread = np.sqrt(np.mean(np.var(scores, axis=1, ddof=1)))
             assert record.values(name)[3:] == [f"{spread:.4f}", ""]
+            assert record.values(name)[1] == length_of(study)
             assert (record.value(name, "runs"), record.values(name)[2]) == (len(results.finished), f"{hours:.2f}")
             rates.add(name)
         places = [(comparison, length) for comparison in study.comparisons() for length in study.judged]
@@ -274,6 +286,7 @@ def test_what_the_studies_cost_and_how_much_their_seeds_differ_is_what_the_table
             found[row] = floats(said)[:2]
             printed = record.values(row)
             assert [float(each) for each in printed[-2:]] == found[row]
+            assert printed[1] == length_of(study)
             if (comparison, length) == places[0]:
                 assert (int(printed[0]), float(printed[2])) == (len(results.finished), round(hours, 2))
             else:
