@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from benchmarks.evaluation.checks import Result
 from benchmarks.evaluation.intervals import Difference, holm, over_seeds_and_documents
 from benchmarks.evaluation.report import Compared, compare, paired, spreads
 from benchmarks.evaluation.results import Results, chosen_rate, nats, read_table, score
-from benchmarks.evaluation.study import Study
+from benchmarks.evaluation.study import Comparison, Study
 from docs.measurements.records import Record, read
 from tests.benchmarks.evaluation import synthetic
 from tests.source_files import ROOT
@@ -192,51 +192,70 @@ def test_the_record_of_a_study_is_what_its_table_gives(table: Path) -> None:
     assert len(results.finished) == study.count()
     record, several = read()[name.replace("_", "-")], len(study.comparisons()) > 1
     for comparison in study.comparisons():
-        compared = compare(study, results, comparison, study.judged[0], "documents")
-        tested = [each for each in compared if each.arm.name != study.control and not each.arm.leaks]
-        ps = holm([each.both.p_differs() for each in tested])
-        corrected = {each.arm.name: p for each, p in zip(tested, ps, strict=True)}
-        for each in compared:
-            row = f"{each.arm.name}, {comparison.corpus}" if several else each.arm.name
-            runs = list(results.of(comparison, each.arm.name).values())
-            check_row(record, row, expected(study, each, runs, corrected.get(each.arm.name)), each)
+        by_length = {length: judged(study, results, comparison, length) for length in study.judged}
+        for each in by_length[study.judged[0]].values():
+            arm = each.compared.arm.name
+            row = f"{arm}, {comparison.corpus}" if several else arm
+            runs = list(results.of(comparison, arm).values())
+            check_row(record, row, expected(study, {length: found[arm] for length, found in by_length.items()}, runs))
+            spread = re.search(r"\((.*)\)", record.values(row)[record.columns.index("bits per byte")])
+            assert spread
+            assert float(spread[1]) == pytest.approx(np.std(each.compared.scores, ddof=1), abs=5.1e-4)
 
 
-def expected(study: Study, each: Compared, runs: list[Result], p: float | None) -> dict[str, Any]:
-    """Return the figures of an arm by the columns of a record."""
-    wanted = {
-        "parameters": each.parameters,
-        "bits per byte": np.mean(each.scores),
+class Judged(NamedTuple):
+    """An arm on sequences of one length; p is corrected for the number of arms, and None for the control."""
+
+    compared: Compared
+    p: float | None
+
+
+def judged(study: Study, results: Results, comparison: Comparison, length: int) -> dict[str, Judged]:
+    """Return the arms of a study by their names, on sequences of `length` tokens of the validation text."""
+    compared = compare(study, results, comparison, length, "documents")
+    tested = [each for each in compared if each.arm.name != study.control and not each.arm.leaks]
+    ps = holm([each.both.p_differs() for each in tested])
+    corrected = {each.arm.name: p for each, p in zip(tested, ps, strict=True)}
+    return {each.arm.name: Judged(each, corrected.get(each.arm.name)) for each in compared}
+
+
+def expected(study: Study, by_length: dict[int, Judged], runs: list[Result]) -> dict[str, Any]:
+    """Return the figures of an arm by the columns of a record; a column that names no length is of the first one."""
+    wanted: dict[str, Any] = {
+        "parameters": by_length[study.judged[0]].compared.parameters,
         "steps": np.mean([run["steps"] for run in runs]),
         "tokens read, millions": np.mean([run["tokens"] for run in runs]) / 1e6,
         "processor seconds": np.mean([run["seconds"] for run in runs]),
-        "difference": each.both.mean,
-        "p": p,
-        "p, corrected": p,
     }
     parts = ("nats, repeated pairs", "nats, other tokens")
     wanted |= dict(zip(parts, np.mean([nats(run, study.judged[0]) for run in runs], axis=0), strict=True))
-    for length in study.judged[1:]:
-        wanted[f"bits per byte, {length}"] = np.mean([score(run, length) for run in runs])
+    for length, (compared, p) in by_length.items():
+        of_length = "" if length == study.judged[0] else f", {length}"
+        found = {
+            "bits per byte": np.mean([score(run, length) for run in runs]),
+            "difference": compared.both.mean,
+            "95% interval": compared.both.interval(),
+            "p": p,
+            "p, corrected": p,
+        }
+        is_control = p is None and compared.arm.name == study.control
+        found |= dict.fromkeys(("difference", "95% interval")) if is_control else {}
+        wanted |= {name + of_length: value for name, value in found.items()}
     return wanted
 
 
-def check_row(record: Record, row: str, wanted: dict[str, Any], each: Compared) -> None:
-    """Compare what a record prints of an arm with what its runs give."""
+def check_row(record: Record, row: str, wanted: dict[str, Any]) -> None:
+    """Compare what a record prints of an arm with what its runs give; a control is compared with nothing."""
     for column in record.columns:
         printed = record.values(row)[record.columns.index(column)]
         if not printed:
-            assert wanted["p"] is None
-            assert column in ("difference", "95% interval", "p", "p, corrected")
-        elif column == "95% interval":
+            assert wanted[column] is None
+        elif "95% interval" in column:
             ends = [record.value(row, column, number) for number in (0, 1)]
-            assert ends == pytest.approx(each.both.interval(), abs=1e-3)
+            assert ends == pytest.approx(wanted[column], abs=1e-3)
         else:
             digits = len(printed.split()[0].partition(".")[2])
             assert record.value(row, column) == pytest.approx(wanted[column], abs=0.51 * 10**-digits)
-    spread = re.search(r"\((.*)\)", record.values(row)[record.columns.index("bits per byte")])
-    assert spread
-    assert float(spread[1]) == pytest.approx(np.std(each.scores, ddof=1), abs=5.1e-4)
 
 
 def test_the_scores_by_learning_rate_are_what_the_runs_give() -> None:
