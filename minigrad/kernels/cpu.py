@@ -3,7 +3,7 @@
 * `float32`: vector registers of 16 elements (AVX-512), 8 (AVX2) or 4 (NEON). A block of rows x columns sums stays in
   rows * columns / lanes of them, as many as leave registers for one row of the right factor.
 * `bfloat16`: the same registers hold pairs of bfloat16, multiplied and added in float32 by one instruction
-  (AVX512-BF16).
+  (AVX512-BF16), where it is fast.
 * `tiles`: AMX has eight registers of 16 rows x 64 bytes, and one instruction multiplies 16 x 32 by 32 x 16 bfloat16
   elements, adding in float32. Four of them hold the sums, two each factor. float32, also that of the tiles of
   attention, is multiplied there with each element split into three bfloat16 parts
@@ -54,9 +54,19 @@ def _small_block(features: set[str]) -> Block:
 def _bfloat16_block(features: set[str]) -> Block | None:
     if {"avx512f", "amx-tile", "amx-bf16"} <= features and may_use_tiles():
         return Block("tiles", rows=32, columns=32, lanes=16, chunk=16, parts=1)
-    if "avx512bf16" in features:
+    if "avx512bf16" in features and not _is_slow_at_pairs(features):
         return Block("bfloat16", rows=12, columns=32, lanes=16, parts=1)
     return None
+
+
+def _is_slow_at_pairs(features: set[str]) -> bool:
+    """Whether a product of pairs of bfloat16 takes longer than one of float32, although there is an instruction for it.
+
+    It takes twice as long on an Intel processor of the Sapphire Rapids kind, which multiplies bfloat16 in its tiles; a
+    virtual machine may hide them (docs/results.md, "Where bfloat16 is slower"). Such processors have float16
+    arithmetic in AVX-512, and lack SSE4A, which those of AMD have.
+    """
+    return "avx512fp16" in features and "sse4a" not in features
 
 
 _FEATURES = host_features()

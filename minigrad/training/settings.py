@@ -347,8 +347,8 @@ class ProcessSettings(Group):
     precision: str = option(
         "auto",
         "floating-point type; bfloat16 rounds the factors of matrix products, and everything else is float32; auto: "
-        "bfloat16 where every process has instructions for it, and float32 elsewhere, with --matmul blas, and where "
-        "the model writes what it learns from (grpo, reinforce, best-of-n)",
+        "bfloat16 where every process has fast instructions for it, and float32 elsewhere, with --matmul blas, and "
+        "where the model writes what it learns from (grpo, reinforce, best-of-n)",
         choices=("auto", "float32", "float64", "bfloat16"),
     )
     matmul: str = option(

@@ -46,6 +46,9 @@ def test_the_small_block_has_the_lanes_of_the_large_one_and_is_there_in_any_case
     [
         (AVX512 | {"avx512bf16", "amx-tile", "amx-bf16"}, ("tiles", "bfloat16")),
         (AVX512 | {"avx512bf16"}, ("bfloat16", "bfloat16")),
+        (AVX512 | {"avx512bf16", "avx512fp16", "amx-tile", "amx-bf16"}, ("tiles", None)),  # Sapphire Rapids
+        (AVX512 | {"avx512bf16", "avx512fp16"}, (None, None)),  # as a virtual machine without its tiles
+        (AVX512 | {"avx512bf16", "avx512fp16", "sse4a"}, ("bfloat16", "bfloat16")),  # of AMD
         (AVX512 | {"amx-tile"}, (None, None)),
         (AVX512 | {"amx-tile", "amx-bf16"}, ("tiles", None)),
         (AVX512, (None, None)),
@@ -88,8 +91,10 @@ def test_a_processor_with_fewer_features_multiplies_as_well(features: str) -> No
     """
     if not host_features() >= {name[1:] for name in features.split(",")}:
         pytest.skip("this processor does not have these features")
-    if features == _WITHOUT_TILES and (cpu.BFLOAT16 is None or cpu.BFLOAT16.kind != "tiles"):
-        pytest.skip("this processor has no tile registers either: all other tests run on such a one")
+    if features == _WITHOUT_TILES and cpu.BFLOAT16 is not None and cpu.BFLOAT16.kind == "bfloat16":
+        pytest.skip(
+            "this processor multiplies pairs of bfloat16 in vector registers: all other tests run on such a one"
+        )
     names = "every_choice_multiplies or that_of_float64 or changes_no_bit or of_factors"
     tests = ("gemm/test_backend.py", "gemm/test_panels.py", "attention/test_factors.py")
     files = [str(ROOT / "tests/kernels" / name) for name in tests]

@@ -20,9 +20,9 @@ range in which three parts are as close as float32 (`is_as_close_as_float32`): i
 
 In bfloat16 both factors of every product are rounded to 8 bits of precision, products and sums stay float32
 (Kalamkar et al. 2019, "A study of bfloat16 for deep learning training", arXiv 1905.12322): the weights that the
-optimizer updates, norms, softmax and sums stay as they are. Where the processor multiplies bfloat16 itself, our own
-loops use that; elsewhere the factors are rounded first and multiplied as float32, which gives the same up to the order
-of sums, and up to numbers below 2^-126, which the processor takes for zero.
+optimizer updates, norms, softmax and sums stay as they are. Where the processor has fast instructions for bfloat16, our
+own loops use them; elsewhere the factors are rounded first and multiplied as float32, which gives the same up to the
+order of sums, and up to numbers below 2^-126, which the processor takes for zero.
 
 Which arithmetic a product gets depends on its shape and type and on this choice, and, in tiles, on its values. It does
 not depend on whether the result is set or added: a product is computed in the same parts of its rows in both cases, and
@@ -96,7 +96,7 @@ def use(backend: str = "auto", precision: str = "float32") -> None:
 
 
 def multiplies_bfloat16() -> bool:
-    """Return whether the processor has instructions that multiply bfloat16."""
+    """Return whether the processor has instructions that multiply bfloat16 faster than float32."""
     return BFLOAT16 is not None
 
 
