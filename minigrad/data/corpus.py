@@ -23,7 +23,8 @@ from minigrad.data.split import Parts, num_bytes, split
 from minigrad.data.text_files import TextFiles, documents_in, read
 from minigrad.errors import InputError, RunError
 
-NAMES = ("python-docs", "python-source", "shakespeare")
+DEFAULT = "python-docs"
+NAMES = (DEFAULT, "python-source", "shakespeare")
 
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
@@ -93,9 +94,7 @@ class Corpus:
         return replace(parts, train=tuple(parts.train)) if isinstance(self.documents, tuple) else parts
 
 
-def load(
-    name: str = "python-docs", *, held_out: str | None = None, progress: Callable[[str], None] | None = None
-) -> Corpus:
+def load(name: str = DEFAULT, *, held_out: str | None = None, progress: Callable[[str], None] | None = None) -> Corpus:
     """Return the corpus of that name: one of `NAMES`, a file, a folder, or an address that starts with http.
 
     `held_out` names validation text of its own, given in the same way: all of a file, a folder or an address, which

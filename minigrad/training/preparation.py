@@ -91,9 +91,9 @@ class Preparation:
         if self.opening.asked.is_lesson:
             task_for(self.opening.asked)  # so that one that cannot be taught is refused before the text is read
         family, skeletons = self.candidates()
-        asked, precision = replace(self.opening.asked, model=family), self.choose_precision()
-        rates, documents = self.measure_machine(precision), self.read_corpus()
-        dial = Dial(skeletons, rates, documents.bytes_as_one, models.smallest_published(family), world.size)
+        precision = self.choose_precision()
+        rates = self.measure_machine(precision)
+        asked, documents, dial = self.choose_text(replace(self.opening.asked, model=family), skeletons, rates)
         size = dial.choose(asked)
         path = folder.path if folder else Path(asked.out or next(places.unused_folders(f"{family}-{size}")))
         skeleton, text = skeletons[size], self.encode(documents, skeletons[size])
@@ -177,9 +177,27 @@ class Preparation:
             "not equal it bit for bit"
         )
 
-    def read_corpus(self) -> corpus.Corpus | mixture.Mixture:
+    def choose_text(
+        self, asked: TrainConfig, skeletons: dict[str, LanguageModel], rates: costs.Rates
+    ) -> tuple[TrainConfig, corpus.Corpus | mixture.Mixture, Dial]:
+        """Read the text, and return the settings that name it, the text itself and what chooses a size for it.
+
+        Where no text is named, the time of the run decides (`choices.choose_text`), so the default one is read first.
+        """
+        goal, named = models.smallest_published(asked.model), choices.choose_text(asked)
+        text = self.read_corpus(named)
+        dial = Dial(skeletons, rates, text.bytes_as_one, goal, self.opening.world.size)
+        if (more := choices.choose_text(asked, dial.by_heart(named))) == named:
+            return named, text, dial
+        say(
+            f"in this time, a model would learn {named.data} by heart, so a fifth of its text is source code "
+            f"(--data {named.data} takes that alone)"
+        )
+        text = self.read_corpus(more)
+        return more, text, replace(dial, text_bytes=text.bytes_as_one)
+
+    def read_corpus(self, asked: TrainConfig) -> corpus.Corpus | mixture.Mixture:
         """Read the documents to train on and the held-out ones; raises InputError if they are too few."""
-        asked = self.opening.asked
         with phase(f"reading {asked.text}"):
             try:
                 found = mixture.load(asked.text, held_out=asked.held_out, progress=say)

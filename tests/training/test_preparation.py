@@ -1,17 +1,23 @@
-"""What a continued run says of other processes and fewer threads; the runs of tests/programs test the rest."""
+"""What a run chooses before it is planned, and says of other processes; the runs of tests/programs test the rest."""
 
 from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import models
+from minigrad.data import mixture
+from minigrad.data.corpus import Corpus
 from minigrad.kernels.gemm import backend
 from minigrad.system import processors
 from minigrad.training.folder.opening import Opening
 from minigrad.training.folder.record import Record
 from minigrad.training.folder.run_folder import RunFolder
+from minigrad.training.planning import choices
+from minigrad.training.planning.costs import Rates
 from minigrad.training.preparation import Preparation
 from minigrad.training.settings import TrainConfig
 from tests.distributed.rooms import Room, together
@@ -50,3 +56,29 @@ def test_processes_compute_in_bfloat16_only_if_the_processor_of_each_does(
 
     monkeypatch.setattr(backend, "multiplies_bfloat16", lambda: processor.multiplies_bfloat16)
     assert together(2, choose) == [chosen] * 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "data"),
+    [
+        (TrainConfig(minutes=0.1), "python-docs"),
+        (TrainConfig(minutes=6000.0), choices.WITH_SOURCE),
+        (TrainConfig(minutes=6000.0, data="python-docs"), "python-docs"),
+    ],
+)
+def test_a_run_that_would_learn_its_text_by_heart_gets_source_code_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], asked: TrainConfig, data: str
+) -> None:
+    read = []
+
+    def load(name: str, **options: Any) -> Corpus:
+        read.append((name, options["held_out"]))
+        return Corpus(name, "words", ("word " * 10**5 * len(read),), ("other words",))
+
+    monkeypatch.setattr(mixture, "load", load)
+    ladder = {"nano": models.skeleton("vidya-v2", "nano")}
+    chosen, text, dial = Preparation(Opening(asked, (), None)).choose_text(asked, ladder, Rates(1e11, 1e9))
+    assert (chosen.data, text.name) == (data, data)
+    assert dial.text_bytes == text.bytes_as_one
+    assert read == [("python-docs", None), (data, "python-docs")][: 1 + ("source" in data)]
+    assert ("so a fifth of its text is source code" in capsys.readouterr().out) == ("source" in data)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minigrad.data import corpus
 from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError
 from minigrad.formats.folders import RUNS
@@ -109,7 +110,7 @@ def _text_of_lessons(given: TrainConfig) -> dict[str, Any]:
         )
     if given.replay_text is not None:
         return {}
-    known = Record.known(Path(given.init or "")) or Record(data=TrainConfig.data)
+    known = Record.known(Path(given.init or "")) or Record(data=corpus.DEFAULT)
     return {"replay_text": known.text_name, "held_out": given.held_out or known.used.get("held_out")}
 
 

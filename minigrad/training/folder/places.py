@@ -30,7 +30,7 @@ def check_places(settings: TrainConfig, tokenizers: Collection[str] = ()) -> Non
         return
     if settings.is_lesson and settings.objective not in REWARDED and not settings.data.startswith("task:"):
         _check_conversations(settings)
-    texts = [] if settings.is_lesson else [*mixture.parse_shares(settings.data)]
+    texts = [] if settings.is_lesson or settings.data == "auto" else [*mixture.parse_shares(settings.data)]
     texts += [] if settings.held_out is None else [settings.held_out]
     texts += [] if settings.replay_text is None else mixture.parse_shares(settings.replay_text)
     for text in texts:
@@ -55,7 +55,7 @@ def check_places(settings: TrainConfig, tokenizers: Collection[str] = ()) -> Non
 def _check_conversations(settings: TrainConfig) -> None:
     """Raise InputError if --data of lessons is not a file; what is in it is checked later."""
     expected = "a file of conversations, or task:NAME"
-    if settings.data in corpus.NAMES:
+    if settings.data in ("auto", *corpus.NAMES):
         raise InputError(f"--objective {settings.objective} needs --data FILE, {expected}")
     if not corpus.exists(settings.data):
         raise InputError(f"there is no file {settings.data}. {corpus.closest(settings.data)}Expected {expected}")

@@ -75,6 +75,30 @@ def test_dropout_grows_with_the_size_of_the_model_and_the_passes_over_its_text()
     assert chosen(TrainConfig(tokens=10**9, dropout=0.0), text_tokens=1_000).dropout == 0
 
 
+@pytest.mark.parametrize(
+    ("asked", "often", "data", "held_out"),
+    [
+        (TrainConfig(), False, "python-docs", None),
+        (TrainConfig(), True, choices.WITH_SOURCE, "python-docs"),
+        (TrainConfig(data="python-docs"), True, "python-docs", None),
+        (TrainConfig(data="book.txt", held_out="page.txt"), True, "book.txt", "page.txt"),
+        (TrainConfig(held_out="page.txt"), True, "python-docs", "page.txt"),
+        (TrainConfig(init="runs/a"), True, "python-docs", None),
+        (TrainConfig(teacher="runs/a", objective="distill"), True, "python-docs", None),
+    ],
+)
+def test_only_a_new_model_whose_text_is_open_gets_source_code(asked, often, data, held_out):
+    limit = choices.MOST_BY_HEART
+    found = choices.choose_text(asked, limit + 1e-6 if often else limit)
+    assert found == replace(asked, data=data, held_out=held_out)
+
+
+def test_parameters_for_each_token_times_the_passes_are_learned_by_heart():
+    nano = LADDER["nano"]
+    assert choices.by_heart(nano, 3_000, 1_000) == 3 * nano.num_parameters() / 1_000
+    assert choices.by_heart(nano, 3_000, 0) == 3_000 * nano.num_parameters()
+
+
 def test_a_context_longer_than_the_model_has_is_refused():
     assert chosen(TrainConfig(context=2_048)).context == 2_048
     with pytest.raises(InputError, match=r"--context 2049 is longer than the model's context of 2048"):

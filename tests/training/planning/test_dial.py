@@ -25,9 +25,8 @@ LARGE = models.skeleton("vidya-v2", "nano", context_length=1024)
 
 def settings(asked: TrainConfig, dial: Dial = DIAL) -> RunSettings:
     size = dial.choose(asked)
-    return choices.choose_settings(
-        replace(asked, size=size), dial.candidates[size], dial.rates, int(dial.unique_tokens)
-    )
+    named = choices.choose_text(replace(asked, size=size))
+    return choices.choose_settings(named, dial.candidates[size], dial.rates, int(dial.unique_tokens))
 
 
 @given(
@@ -54,6 +53,13 @@ def test_a_number_of_tokens_gets_a_size_that_no_larger_one_beats_in_its_time():
     for tokens in (10**6, 10**8, 10**10):
         size = ENDLESS.choose(TrainConfig(tokens=tokens))
         assert ENDLESS.best(tokens / ENDLESS.speed(LADDER[size])) == size
+
+
+def test_what_a_run_learns_by_heart_is_that_of_the_size_it_gets() -> None:
+    for asked in (TrainConfig(minutes=10.0), TrainConfig(minutes=600.0), TrainConfig(tokens=10**7)):
+        size = DIAL.choose(asked)
+        tokens = asked.tokens or 60 * (asked.minutes or 0) * DIAL.speed(LADDER[size])
+        assert DIAL.by_heart(asked) == choices.by_heart(LADDER[size], tokens, DIAL.unique_tokens)
 
 
 @pytest.mark.parametrize("context", [64, 256, 1024])
