@@ -119,7 +119,7 @@ def branch(folder: Path, curve: Curve, tokens: int, tokenizer: Path) -> dict[str
     a_step = tokens_per_step(tokens)
     steps, longest = tokens // a_step, max(each for each in curve.lengths if tokens_per_step(each) == a_step)
     trunk, copy = folder / f"{curve.file_name}-{a_step}", folder / f"{curve.file_name}-{a_step}-{steps}"
-    text = dict[str, Any]()
+    text = {"data": "python-docs"}
     if curve.divisor > 1:
         text = {"data": str(part_of_text(folder, curve.divisor)), "held_out": "python-docs"}
     if not copy.exists():
