@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import models
 import tokenizer
-from minigrad.data import corpus
+from minigrad.data import corpus, mixture
 from minigrad.data.tokens.reading import reader
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.evaluate.losses import evaluate
@@ -33,7 +33,7 @@ SHORTEST = 250  # characters of a short document, unless it is the rest of a lon
 def measure(folder: Path) -> dict[str, float]:
     """Return the bits per byte of validation text of a run, in both ways."""
     model, record = models.load(folder), Record.read(folder)
-    source = corpus.load(record.data, held_out=record.used.get("held_out"))
+    source = mixture.load(record.data, held_out=record.used.get("held_out"))
     text, context = TokenizedCorpus.of(source, tokenizer.load(folder)), record.used["context"]
     spans = {way: reader(way, text.validation, context).spans() for way in ("packed", "windows")}
     return {way: evaluate(model, spans[way], text.byte_lengths, context=context).bits_per_byte for way in spans}

@@ -77,7 +77,7 @@ def main() -> None:
 
     found: dict[str, list[Trained]] = {"narrow": [], "grown": [], "from scratch": []}
     for seed in options.seeds:
-        seeded = ["--seed", str(seed), *shlex.split(options.common)]
+        seeded = ["--data", "python-docs", "--seed", str(seed), *shlex.split(options.common)]
         narrow = options.folder / f"narrow-{seed}"
         half = trained(narrow, amount(0.5 * options.cost), ["--size", "nano", *seeded])
         wider = ["--init", str(narrow), "--set", WIDE, *seeded]

@@ -23,7 +23,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad import draw_graph
-from minigrad.data import corpus
+from minigrad.data import mixture
 from minigrad.evaluate import rivals
 from minigrad.pages.chart import Series, line_chart
 from minigrad.system.terminal import printable
@@ -149,7 +149,7 @@ def main() -> None:
     arguments = parser.parse_args()
     record, records = Record.read(arguments.run), metrics.read(arguments.run)
     samples = State.read(checkpoint.load(arguments.run), arguments.run).samples
-    parts = corpus.load(record.data, held_out=record.used.get("held_out"), progress=print).split()
+    parts = mixture.load(record.data, held_out=record.used.get("held_out"), progress=print).split()
     references = [
         (f"{rivals.ORDER}-gram of bytes", rivals.ngram_bits_per_byte(parts.train, parts.validation, rivals.ORDER))
     ]

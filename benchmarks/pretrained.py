@@ -58,13 +58,13 @@ class Recipe(NamedTuple):
 
 RECIPES = {
     "vidya-v2-nano": Recipe(
-        "--size nano --steps 6874 --test --threads 1 --precision float32",
+        "--size nano --data python-docs --steps 6874 --test --threads 1 --precision float32",
         "float16",
         "Three other runs of ten minutes, with seeds 0, 1 and 2 on two threads, ended at 1.394, 1.367 and 1.358 on\n"
         "the validation text, and at 1.420, 1.396 and 1.391 on the test text.",
     ),
     "vidya-v2-micro": Recipe(
-        "--size micro --steps 3600 --dropout 0.1 --test --threads 1 --precision float32",
+        "--size micro --data python-docs --steps 3600 --dropout 0.1 --test --threads 1 --precision float32",
         "int8",
         "It is the only run of its kind. An hour on a faster processor read three times as many tokens, and\n"
         "reached 1.266.",

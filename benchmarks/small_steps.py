@@ -4,7 +4,7 @@ The setting is the one that nanoGPT (https://github.com/karpathy/nanoGPT) names 
 sequences of 64 characters in batches of 12, no dropout, AdamW with betas 0.9 and 0.99, gradients clipped to 1. A step
 draws its batch from a text in memory. Both train a plain GPT-2: the peer is written below with PyTorch's own attention,
 cross-entropy and fused AdamW, and also runs compiled. Both also multiply in bfloat16, which `train.py` does by default
-where the processor has instructions for it. `--case nano` and `--case mini` compare one thread with all on larger
+where the processor has fast instructions for it. `--case nano` and `--case mini` compare one thread with all on larger
 models. Run with nothing else on the machine:
 
     python benchmarks/small_steps.py --peer-python ~/peers/bin/python

@@ -12,7 +12,8 @@ Of twenty variants that change nothing, one will seem to; so try a surprising on
 Equal steps (or --tokens) ask what a step teaches; equal --minutes count what it costs too, and need a machine on which
 nothing else runs. Runs are made in turns, one seed after the other. Stop the script at any moment, and give the same
 command again: finished runs are kept, and one that was stopped continues. Use a new folder for a new version of the
-code. A variant with other --data is comparable only on the same validation text: --held-out python-docs.
+code. All read python-docs unless --data says otherwise; a variant with other --data is comparable only on the same
+validation text: --held-out python-docs.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ class Trial(NamedTuple):
 
     def flags(self, variant: str, seed: int) -> list[str]:
         """Return the flags of a run."""
-        return [*shlex.split(self.common), *shlex.split(variant), *self.limit, "--seed", str(seed)]
+        own = [*shlex.split(self.common), *shlex.split(variant)]
+        text = [] if any(word.startswith("--data") for word in own) else ["--data", "python-docs"]
+        return [*text, *own, *self.limit, "--seed", str(seed)]
 
     def check(self, variant: str) -> None:
         """Raise ValueError for flags that cannot be read, such as a quotation mark without its pair."""

@@ -72,10 +72,10 @@ def _is_slow_at_pairs(features: set[str]) -> bool:
 _FEATURES = host_features()
 FLOAT32, BFLOAT16 = _float32_block(_FEATURES), _bfloat16_block(_FEATURES)
 SPLIT = replace(BFLOAT16, parts=3) if BFLOAT16 is not None and BFLOAT16.kind == "tiles" else None
-"""The blocks of this processor; None where it has no instructions for one."""
+"""The blocks of this processor; None where it has no fast instructions for one."""
 SMALL_VECTORS = _small_block(_FEATURES)
 """The block for small products of float32 elements; plain loops compute it where there are no instructions for it."""
 SMALL = SPLIT or SMALL_VECTORS
 """The block for the tiles of attention. Its rows are a multiple of those of SMALL_VECTORS, its columns the same."""
 SMALL_BFLOAT16 = None if BFLOAT16 is None else replace(BFLOAT16, rows=SMALL.rows, columns=SMALL.columns)
-"""The block for the tiles of attention in bfloat16, in the shape of SMALL; None where there are no instructions."""
+"""The block for the tiles of attention in bfloat16, in the shape of SMALL; None where none are fast."""

@@ -93,7 +93,8 @@ class Preparation:
         family, skeletons = self.candidates()
         precision = self.choose_precision()
         rates = self.measure_machine(precision)
-        asked, documents, dial = self.choose_text(replace(self.opening.asked, model=family), skeletons, rates)
+        given = replace(self.opening.asked, model=family)
+        asked, documents, dial = self.choose_text(given, skeletons, rates)
         size = dial.choose(asked)
         path = folder.path if folder else Path(asked.out or next(places.unused_folders(f"{family}-{size}")))
         skeleton, text = skeletons[size], self.encode(documents, skeletons[size])
@@ -123,7 +124,7 @@ class Preparation:
         run_folder.check_processes_agree(world, settings, found)
         if folder is None:
             facts = {"parameters": model.num_parameters(), "matmul_rate": rates.products} | found
-            record = Record.new(asked, settings, **facts, processes=world.size, architecture=model.config.published())
+            record = Record.new(given, settings, **facts, processes=world.size, architecture=model.config.published())
             folder = RunFolder(path, record, is_new=True, world=world)
         else:
             folder.check_text(found)
@@ -187,11 +188,12 @@ class Preparation:
         goal, named = models.smallest_published(asked.model), choices.choose_text(asked)
         text = self.read_corpus(named)
         dial = Dial(skeletons, rates, text.bytes_as_one, goal, self.opening.world.size)
-        if (more := choices.choose_text(asked, dial.by_heart(named))) == named:
+        passes = dial.passes(named)
+        if (more := choices.choose_text(asked, passes)) == named:
             return named, text, dial
         say(
-            f"in this time, a model would learn {named.data} by heart, so a fifth of its text is source code "
-            f"(--data {named.data} takes that alone)"
+            f"this run would read {named.data} {passes:.0f} times, so a fifth of its text is source code; "
+            f"--data {named.data} takes that alone"
         )
         text = self.read_corpus(more)
         return more, text, replace(dial, text_bytes=text.bytes_as_one)

@@ -66,7 +66,7 @@ def test_processes_compute_in_bfloat16_only_if_the_processor_of_each_does(
         (TrainConfig(minutes=6000.0, data="python-docs"), "python-docs"),
     ],
 )
-def test_a_run_that_would_learn_its_text_by_heart_gets_source_code_too(
+def test_a_run_that_would_read_its_text_often_gets_source_code_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], asked: TrainConfig, data: str
 ) -> None:
     read = []

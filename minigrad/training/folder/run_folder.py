@@ -67,9 +67,9 @@ def check_beginnings(settings: TrainConfig, test: Iterable[str]) -> None:
     """Raise InputError if a test is wanted, and one of the `beginnings` was trained on the test text."""
     if not settings.test:
         return
-    found = of_test(test)
+    name, found = settings.held_out or settings.text, of_test(test)
     for folder, record in beginnings(settings):
-        if record.text_name == settings.text and record.test_text != found:
+        if name in (record.text_name, record.used.get("held_out")) and record.test_text != found:
             raise InputError(
                 f"the model in {folder} was trained on text that is now for the test, so a test would tell nothing: "
                 "leave out --test"

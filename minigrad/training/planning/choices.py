@@ -43,10 +43,10 @@ REPLAY = {"sft": 0.75} | dict.fromkeys(("dpo", *REWARDED), 0.25)
 """The share of replayed text in the loss while something is taught (benchmarks/teaching.py measures what it keeps)."""
 
 WITH_SOURCE = f"{corpus.DEFAULT}:0.8,python-source:0.2"
-"""The text of a run that would learn the default text by heart; it is judged on the same documents."""
+"""The text of a run that would read the default text too often; it is judged on the same documents."""
 
-MOST_BY_HEART = 20.0
-"""The largest `by_heart` at which a new model reads the default text alone (docs/results.md, "Dropout")."""
+MOST_PASSES = 5.0
+"""The most passes over the default text for which a new model reads it alone (docs/results.md, "Dropout")."""
 
 _MOST_SHARE = 0.25  # of the FLOPs of a step, that Muon may take
 
@@ -75,27 +75,18 @@ def choose_precision(asked: TrainConfig, *, gains_by_bfloat16: bool) -> str:
     return "bfloat16" if gains_by_bfloat16 and asked.matmul != "blas" and not writes else "float32"
 
 
-def choose_text(asked: TrainConfig, by_heart: float = 0.0) -> TrainConfig:
+def choose_text(asked: TrainConfig, passes: float = 0.0) -> TrainConfig:
     """Return the settings with a text: where it is left open, the default one, alone or with source code.
 
-    Source code has more different tokens than any run of some hours reads, and what a model learns from it helps with
-    the documentation if the model has read that often enough. `by_heart` is that of the default text alone.
+    The source code of the same library is longer. What a model learns from it helps with the documentation, if the
+    model has read that often enough: `passes` is how often it would read the documentation alone.
     """
     if asked.data != "auto":
         return asked
     begins_anew = asked.init is None and asked.teacher is None and asked.held_out is None
-    if begins_anew and by_heart > MOST_BY_HEART:
+    if begins_anew and passes > MOST_PASSES:
         return dataclasses.replace(asked, data=WITH_SOURCE, held_out=corpus.DEFAULT)
     return dataclasses.replace(asked, data=corpus.DEFAULT)
-
-
-def by_heart(model: LanguageModel, tokens: float, text_tokens: float) -> float:
-    """Return how much a model that reads `tokens` tokens of a text with `text_tokens` different ones learns by heart.
-
-    It is the number of parameters for each different token, times the number of passes.
-    """
-    different = max(text_tokens, 1)
-    return model.num_parameters() / different * tokens / different
 
 
 def expected_tokens(asked: OptimisationSettings, speed: float, processes: int = 1) -> float:
@@ -215,7 +206,9 @@ def _dropout(model: LanguageModel, tokens: int, text_tokens: float) -> float:
     dropout grows as the square root of the product of both. New text needs none. Fitted to pairs of runs
     (docs/results.md, "Dropout").
     """
-    return min(round(math.sqrt(by_heart(model, tokens, text_tokens)) / 40, 2), MOST_DROPOUT)
+    different = max(text_tokens, 1)
+    by_heart = model.num_parameters() / different * tokens / different
+    return min(round(math.sqrt(by_heart) / 40, 2), MOST_DROPOUT)
 
 
 def _learning_rate(model: LanguageModel, objective: str, optimizer: str, adapts: bool) -> float:

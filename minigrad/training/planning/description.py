@@ -16,7 +16,6 @@ from minigrad.system.units import format_bytes, format_count, format_estimate, f
 from minigrad.training.optimizers import NAMES
 from minigrad.training.parallel import divides_layers
 from minigrad.training.planning import costs, scaling
-from minigrad.training.planning.choices import WITH_SOURCE
 from minigrad.training.planning.plan import Plan
 
 _LEAST_WORTH = 0.005  # of the last pass over a text, before the plan warns: the 13th, of 0.007, was still worth reading
@@ -130,8 +129,6 @@ def _length(plan: Plan) -> str:
     if worth < _LEAST_WORTH and not settings.is_lesson:
         warning = "; the text is read so often that the last pass teaches almost nothing, and the model learns it by "
         warning += "heart: take less time, or more --data"
-        if settings.data == "python-docs":
-            warning += f", such as {WITH_SOURCE} with --held-out python-docs"
     if not steps:
         minutes = format_seconds(60 * (settings.minutes or 0.0))
         done = f" ({plural(plan.done, 'step')} done)" if plan.done else ""

@@ -10,7 +10,7 @@ from minigrad.system.units import format_estimate, format_seconds
 from minigrad.training.optimizers import parameters_in_layers, update_flops_per_token
 from minigrad.training.parallel import num_replicas
 from minigrad.training.planning import costs, scaling
-from minigrad.training.planning.choices import CONTEXT, TOKENS_PER_STEP, by_heart, choose_optimizer, expected_tokens
+from minigrad.training.planning.choices import CONTEXT, TOKENS_PER_STEP, choose_optimizer, expected_tokens
 from minigrad.training.settings import OptimisationSettings, TrainConfig
 
 BYTES_PER_TOKEN = 3.2
@@ -93,11 +93,10 @@ class Dial:
         speed = self.speed(self.candidates[size])
         return expected_tokens(asked, speed, self.processes) / speed
 
-    def by_heart(self, asked: OptimisationSettings) -> float:
-        """Return `choices.by_heart` of the size that is chosen for a run."""
-        size = self.choose(asked)
-        tokens = expected_tokens(asked, self.speed(self.candidates[size]), self.processes)
-        return by_heart(self.candidates[size], tokens, self.unique_tokens)
+    def passes(self, asked: OptimisationSettings) -> float:
+        """Return how often a run reads the text, with the size that is chosen for it."""
+        speed = self.speed(self.candidates[self.choose(asked)])
+        return expected_tokens(asked, speed, self.processes) / self.unique_tokens
 
     def rows(self, settings: TrainConfig) -> dict[str, str]:
         """Return the rows that say why a size was chosen, if there was a choice, and what more time would buy.

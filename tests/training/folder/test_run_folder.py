@@ -112,7 +112,10 @@ def test_a_model_that_descends_from_one_trained_on_the_test_text_is_not_tested(t
     for named in ({"init": str(second)}, {"teacher": str(second)}):
         with pytest.raises(InputError, match=r"first was trained on text that is now for the test"):
             check_beginnings(TrainConfig(**named, data="a text", test=True), ["held out"])
+        with pytest.raises(InputError, match=r"first was trained on text that is now for the test"):
+            check_beginnings(TrainConfig(**named, data="all", held_out="a text", test=True), ["held out"])
         check_beginnings(TrainConfig(**named, data="a third", test=True), ["held out"])
+        check_beginnings(TrainConfig(**named, data="a text", held_out="a third", test=True), ["held out"])
 
 
 def held_out(*tokens: int) -> TokenFile:

@@ -14,7 +14,7 @@ import tokenizer
 from minigrad.data.tokens.token_files import beginning
 from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
-from minigrad.options import validate
+from minigrad.options import options, validate
 from minigrad.training.planning import choices, costs
 from minigrad.training.settings import OBJECTIVES, RunSettings, TrainConfig
 
@@ -88,15 +88,13 @@ def test_dropout_grows_with_the_size_of_the_model_and_the_passes_over_its_text()
     ],
 )
 def test_only_a_new_model_whose_text_is_open_gets_source_code(asked, often, data, held_out):
-    limit = choices.MOST_BY_HEART
-    found = choices.choose_text(asked, limit + 1e-6 if often else limit)
+    found = choices.choose_text(asked, choices.MOST_PASSES + 1e-6 if often else choices.MOST_PASSES)
     assert found == replace(asked, data=data, held_out=held_out)
 
 
-def test_parameters_for_each_token_times_the_passes_are_learned_by_heart():
-    nano = LADDER["nano"]
-    assert choices.by_heart(nano, 3_000, 1_000) == 3 * nano.num_parameters() / 1_000
-    assert choices.by_heart(nano, 3_000, 0) == 3_000 * nano.num_parameters()
+def test_the_help_of_the_text_names_the_passes():
+    help_of_data = {each.name: each for each in options(TrainConfig)}["data"].help
+    assert f"more than {choices.MOST_PASSES:g} times" in help_of_data
 
 
 def test_a_context_longer_than_the_model_has_is_refused():
