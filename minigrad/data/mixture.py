@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 from minigrad.data import corpus
 from minigrad.data.corpus import Corpus
-from minigrad.data.selection import without_repeats
+from minigrad.data.selection import LARGEST_SAMPLE, without_repeats
 from minigrad.data.shares import length_as_one
 from minigrad.data.split import Parts, num_bytes
 from minigrad.errors import InputError
 from minigrad.system.units import format_bytes
 
 SMALLEST_SHARE = 1e-4
+_MOST_READINGS = 4.0  # of a text from which a vocabulary is learned
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,15 @@ class Mixture:
         return Parts(train, validation, test, sum(parts.left_out for parts in self.parts))
 
     def sample(self) -> Iterator[str]:
-        """Yield enough of the documents to train on to learn a vocabulary from."""
-        return itertools.chain.from_iterable(each.sample() for each in self.parts)
+        """Yield documents to learn a vocabulary from, in the shares in which the texts are read.
+
+        A text that is short for its share is read again, as in training, but not more than four times.
+        """
+        sizes = [min(each.bytes_to_train, LARGEST_SAMPLE) for each in self.parts]
+        for parts, share, size in zip(self.parts, self.shares, sizes, strict=True):
+            times = min(share * sum(sizes) / max(size, 1), _MOST_READINGS)
+            for whole in range(math.ceil(times)):
+                yield from evenly(parts.sample(), min(times - whole, 1.0))
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,17 @@ class _Chained:
 
     def __iter__(self) -> Iterator[str]:
         return itertools.chain.from_iterable(self.texts)
+
+
+def evenly(documents: Iterable[str], share: float) -> Iterator[str]:
+    """Yield the given share of some documents, evenly spaced; of one document or more at least one.
+
+    >>> list(evenly("abcdefg", 0.4))
+    ['a', 'c', 'f']
+    """
+    for number, document in enumerate(documents):
+        if math.ceil(number * share) < math.ceil((number + 1) * share):
+            yield document
 
 
 def _without(parts: Parts, held_out: Iterable[str]) -> Parts:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from minigrad.errors import InputError
 
-_LARGEST_SAMPLE = 1 << 28  # bytes
+LARGEST_SAMPLE = 1 << 28  # bytes
 RUN = 13  # words
 
 
@@ -77,7 +77,7 @@ class Selection:
         """Return the number of documents that are left."""
         return self.seen.count - sum(text is None for text in self.changed.values())
 
-    def sample(self, most: int = _LARGEST_SAMPLE) -> Iterator[str]:
+    def sample(self, most: int = LARGEST_SAMPLE) -> Iterator[str]:
         """Yield every document, or every n-th if they have more than `most` bytes: enough to learn a vocabulary."""
         return itertools.islice(self, 0, None, max(1, -(-self.seen.num_bytes // most)))
 
