@@ -12,13 +12,13 @@ import functools
 import io
 import os
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minigrad.data import python_docs
 from minigrad.data.download import download
-from minigrad.data.selection import Selection, without_repeats
+from minigrad.data.selection import Selection, evenly, without_repeats
 from minigrad.data.split import Parts, num_bytes, split
 from minigrad.data.text_files import TextFiles, documents_in, read
 from minigrad.errors import InputError, RunError
@@ -79,6 +79,10 @@ class Corpus:
     def sample(self) -> Iterable[str]:
         """Return enough of the documents to train on to learn a vocabulary from."""
         return self._parts.sample()
+
+    def excerpt(self, num_bytes: int) -> Iterator[str]:
+        """Yield documents to train on of about `num_bytes` bytes at most, evenly spaced."""
+        return evenly(self._parts.train, min(num_bytes / max(self.bytes_to_train, 1), 1.0))
 
     @functools.cached_property
     def _parts(self) -> Parts:

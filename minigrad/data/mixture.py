@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from minigrad.data import corpus
 from minigrad.data.corpus import Corpus
-from minigrad.data.selection import LARGEST_SAMPLE, without_repeats
+from minigrad.data.selection import LARGEST_SAMPLE, evenly, without_repeats
 from minigrad.data.shares import length_as_one
 from minigrad.data.split import Parts, num_bytes
 from minigrad.errors import InputError
@@ -84,6 +84,11 @@ class Mixture:
             for whole in range(math.ceil(times)):
                 yield from evenly(parts.sample(), min(times - whole, 1.0))
 
+    def excerpt(self, num_bytes: int) -> Iterator[str]:
+        """Yield documents to train on of about `num_bytes` bytes at most, evenly spaced in each text, in the shares."""
+        for parts, share in zip(self.parts, self.shares, strict=True):
+            yield from evenly(parts.train, min(share * num_bytes / max(parts.bytes_to_train, 1), 1.0))
+
 
 @dataclass(frozen=True)
 class _Chained:
@@ -93,17 +98,6 @@ class _Chained:
 
     def __iter__(self) -> Iterator[str]:
         return itertools.chain.from_iterable(self.texts)
-
-
-def evenly(documents: Iterable[str], share: float) -> Iterator[str]:
-    """Yield the given share of some documents, evenly spaced; of one document or more at least one.
-
-    >>> list(evenly("abcdefg", 0.4))
-    ['a', 'c', 'f']
-    """
-    for number, document in enumerate(documents):
-        if math.ceil(number * share) < math.ceil((number + 1) * share):
-            yield document
 
 
 def _without(parts: Parts, held_out: Iterable[str]) -> Parts:

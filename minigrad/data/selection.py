@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -114,6 +115,17 @@ def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Sele
         changed[number] = kept = None if is_empty else "".join(unseen).rstrip()
         lost += len(document.encode()) - len((kept or "").encode())
     return Selection(train, changed, reading, reading.num_bytes - lost), left_out
+
+
+def evenly(documents: Iterable[str], share: float) -> Iterator[str]:
+    """Yield the given share of some documents, evenly spaced; of one document or more at least one.
+
+    >>> list(evenly("abcdefg", 0.4))
+    ['a', 'c', 'f']
+    """
+    for number, document in enumerate(documents):
+        if math.ceil(number * share) < math.ceil((number + 1) * share):
+            yield document
 
 
 def _words(text: str) -> list[str]:

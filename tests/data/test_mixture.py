@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 import tokenizer
@@ -38,7 +44,47 @@ def test_each_text_has_its_own_parts(paths):
     assert found.test == parts[0].test + parts[1].test
     assert (both.num_documents, found.left_out, both.description) == (80, 0, "2 texts")
     assert both.name == f"75% {paths[0]}, 25% {paths[1]}"
-    assert [*both.sample()] == [*both.split().train]
+
+
+@pytest.mark.parametrize(("shares", "times"), [("1:1", (1, 1)), ("4:1", (1.6, 0.4)), ("99:1", (1.98, 0.02))])
+def test_a_vocabulary_is_learned_from_the_texts_in_their_shares(tmp_path: Path, shares: str, times: Any) -> None:
+    texts = [[f"{name} number {number:02}" for number in range(50)] for name in ("first", "other")]
+    for documents in texts:
+        lines = "\n".join(json.dumps({"text": text}) for text in documents)
+        (tmp_path / documents[0][:5]).with_suffix(".jsonl").write_text(lines, encoding="utf-8")
+    first, other = shares.split(":")
+    both = mixture.load(f"{tmp_path / 'first.jsonl'}:{first},{tmp_path / 'other.jsonl'}:{other}")
+    assert isinstance(both, Mixture)
+    for parts, expected in zip(both.parts, times, strict=True):
+        counts = Counter(text for text in both.sample() if text in set(parts.train))
+        assert sum(counts.values()) == pytest.approx(expected * len([*parts.train]), abs=1)
+        assert {*counts.values()} <= {math.floor(expected), math.ceil(expected)}
+
+
+def test_an_excerpt_has_documents_of_each_text_in_their_shares(paths: list[Path]) -> None:
+    both = mixture.load(f"{paths[0]}:3,{paths[1]}:1")
+    assert isinstance(both, Mixture)
+    assert [*both.excerpt(10**9)] == [*both.split().train]
+    (first, other), most = both.parts, both.parts[0].bytes_to_train // 2
+    some = [*both.excerpt(most)]
+    assert sum(len(text) for text in some) == pytest.approx(most, rel=0.1)
+    expected = [3 / 4 * most / first.bytes_to_train, most / 4 / other.bytes_to_train]
+    for parts, share in zip((first, other), expected, strict=True):
+        texts = [*parts.train]
+        assert sum(text in texts for text in some) == math.ceil(share * len(texts))
+    alone = corpus.load(str(paths[0]))
+    train = [*alone.split().train]
+    assert [*alone.excerpt(10**9)] == train
+    assert [*alone.excerpt(alone.bytes_to_train // 2)] == train[::2]
+
+
+def test_a_short_text_is_not_read_for_ever_for_a_vocabulary(tmp_path: Path) -> None:
+    for name, count in (("short", 50), ("long", 5_000)):
+        lines = "\n".join(json.dumps({"text": f"{name} {number}"}) for number in range(count))
+        (tmp_path / f"{name}.jsonl").write_text(lines, encoding="utf-8")
+    both = mixture.load(f"{tmp_path / 'short.jsonl'}:1,{tmp_path / 'long.jsonl'}:1")
+    assert isinstance(both, Mixture)
+    assert {*Counter(text for text in both.sample() if text.startswith("short")).values()} == {4}
 
 
 def test_validation_text_of_its_own_is_there_once(paths, tmp_path):

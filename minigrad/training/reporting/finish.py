@@ -156,9 +156,9 @@ def baselines(plan: Plan) -> Baselines:
     """Compress and count the text of a run, unless its minutes are too few. Of a long text, a part is read."""
     if reason := plan.too_long_for_rivals():
         return Baselines(None, reason, None)
-    parts = plan.text.corpus.split()
+    corpus = plan.text.corpus
+    validation = corpus.split().validation
     with phase("compressing the same text with xz, and counting its bytes"):
-        compressed = rivals.xz_bits_per_byte(parts.train, parts.validation)
-        some = itertools.islice(parts.train, 0, None, max(1, -(-plan.text.train.num_bytes // rivals.MOST_BYTES)))
-        counted = rivals.ngram_bits_per_byte(some, parts.validation, rivals.ORDER)
+        compressed = rivals.xz_bits_per_byte(corpus.excerpt(rivals.MOST_BYTES), validation)
+        counted = rivals.ngram_bits_per_byte(corpus.excerpt(rivals.MOST_BYTES), validation, rivals.ORDER)
     return Baselines(compressed, "" if compressed is not None else "this Python lacks lzma", counted)
