@@ -58,6 +58,7 @@ def first_unused(name: str) -> Path:
         ),
         # The text comes first: without it there is nothing to put into a folder.
         ({"data": "nowhere", "out": "runs/nano"}, "there is no data called 'nowhere'."),
+        ({"objective": "sft", "init": "model"}, "--objective sft needs --data FILE, a file of conversations, or task:"),
     ],
 )
 def test_a_place_that_cannot_be_used_is_named(here: Path, settings: dict[str, str], message: str) -> None:
@@ -95,6 +96,7 @@ def test_places_that_are_there_are_accepted(here: Path) -> None:
     (here / "model").mkdir()
     for name in ("tokenizer.json", "model/config.json"):
         (here / name).write_text("{}", encoding="utf-8")
+    check_places(TrainConfig())  # the text is chosen later
     check_places(TrainConfig(data="my_texts", tokenizer="tokenizer.json", init="model", out="new"))
     check_places(TrainConfig(data="task:unknown", objective="sft"))  # the tasks are looked up later
     check_places(TrainConfig(data="https://example.org/text.txt"))
