@@ -18,8 +18,8 @@ from pathlib import Path
 
 from minigrad.data import python_docs
 from minigrad.data.download import download
-from minigrad.data.selection import Selection, evenly, without_repeats
-from minigrad.data.split import Parts, num_bytes, split
+from minigrad.data.selection import Selection, without_repeats
+from minigrad.data.split import LARGEST_SAMPLE, Parts, num_bytes, split
 from minigrad.data.text_files import TextFiles, documents_in, read
 from minigrad.errors import InputError, RunError
 
@@ -76,13 +76,13 @@ class Corpus:
         """
         return self._parts
 
-    def sample(self) -> Iterable[str]:
-        """Return enough of the documents to train on to learn a vocabulary from."""
-        return self._parts.sample()
+    def sample(self) -> Iterator[str]:
+        """Yield enough of the documents to train on to learn a vocabulary from."""
+        return self.excerpt(LARGEST_SAMPLE)
 
     def excerpt(self, num_bytes: int) -> Iterator[str]:
         """Yield documents to train on of about `num_bytes` bytes at most, evenly spaced."""
-        return evenly(self._parts.train, min(num_bytes / max(self.bytes_to_train, 1), 1.0))
+        return self._parts.excerpt(num_bytes)
 
     @functools.cached_property
     def _parts(self) -> Parts:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 from minigrad.data import corpus
 from minigrad.data.corpus import Corpus
-from minigrad.data.selection import LARGEST_SAMPLE, evenly, without_repeats
+from minigrad.data.selection import without_repeats
 from minigrad.data.shares import length_as_one
-from minigrad.data.split import Parts, num_bytes
+from minigrad.data.split import LARGEST_SAMPLE, Parts, num_bytes
 from minigrad.errors import InputError
 from minigrad.system.units import format_bytes
 
@@ -82,12 +82,12 @@ class Mixture:
         for parts, share, size in zip(self.parts, self.shares, sizes, strict=True):
             times = min(share * sum(sizes) / max(size, 1), _MOST_READINGS)
             for whole in range(math.ceil(times)):
-                yield from evenly(parts.sample(), min(times - whole, 1.0))
+                yield from parts.excerpt(min(times - whole, 1.0) * size)
 
     def excerpt(self, num_bytes: int) -> Iterator[str]:
         """Yield documents to train on of about `num_bytes` bytes at most, evenly spaced in each text, in the shares."""
         for parts, share in zip(self.parts, self.shares, strict=True):
-            yield from evenly(parts.train, min(share * num_bytes / max(parts.bytes_to_train, 1), 1.0))
+            yield from parts.excerpt(share * num_bytes)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ Words are letters and digits; case, punctuation and white space do not matter.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from dataclasses import dataclass
 
 from minigrad.errors import InputError
 
-LARGEST_SAMPLE = 1 << 28  # bytes
 RUN = 13  # words
 
 
@@ -77,10 +75,6 @@ class Selection:
     def __len__(self) -> int:
         """Return the number of documents that are left."""
         return self.seen.count - sum(text is None for text in self.changed.values())
-
-    def sample(self, most: int = LARGEST_SAMPLE) -> Iterator[str]:
-        """Yield every document, or every n-th if they have more than `most` bytes: enough to learn a vocabulary."""
-        return itertools.islice(self, 0, None, max(1, -(-self.seen.num_bytes // most)))
 
 
 def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Selection, int]:

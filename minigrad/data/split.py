@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from minigrad.data.selection import DocumentPass, Selection
+from minigrad.data.selection import DocumentPass, Selection, evenly
 from minigrad.errors import InputError
 from minigrad.system.units import format_bytes
 
+LARGEST_SAMPLE = 1 << 28  # bytes of a text from which a vocabulary is learned
 SHARE = 1 / 16  # of the bytes are for validation, and as many for the test
 LARGE = 1 / 32  # of the bytes: a document with more is not held out as a whole
 MOST_BYTES = 1 << 24  # of each part: evaluating more takes minutes and tells no more
@@ -44,9 +45,9 @@ class Parts:
         """Size of the documents to train on as UTF-8, in bytes."""
         return self.train.num_bytes if isinstance(self.train, Selection) else num_bytes(self.train)
 
-    def sample(self) -> Iterable[str]:
-        """Return enough of the documents to train on to learn a vocabulary from."""
-        return self.train.sample() if isinstance(self.train, Selection) else self.train
+    def excerpt(self, num_bytes: float) -> Iterator[str]:
+        """Yield documents to train on of about `num_bytes` bytes at most, evenly spaced."""
+        return evenly(self.train, min(num_bytes / max(self.bytes_to_train, 1), 1.0))
 
 
 class Pieces(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minigrad.data.selection import DocumentPass, Selection
+from minigrad.data.selection import DocumentPass, Selection, evenly
 from minigrad.errors import InputError
 
 TEXTS = ["one", "two", "three", "four"]
@@ -45,8 +45,10 @@ def test_a_selection_is_known_by_what_is_left_of_what():
     assert chosen([*TEXTS], {1: None}).digest == digests[2]
 
 
-def test_a_sample_is_every_nth_document():
-    selection = chosen(TEXTS, {})  # of 15 bytes
-    assert [*selection.sample()] == [*selection.sample(most=15)] == TEXTS
-    assert [*selection.sample(most=14)] == ["one", "three"]
-    assert [*chosen([], {}).sample()] == []
+def test_a_share_of_documents_is_evenly_spaced_and_holds_at_least_one():
+    selection = chosen(TEXTS, {})
+    assert [*evenly(selection, 1.0)] == TEXTS
+    assert [*evenly(selection, 1e-9)] == TEXTS[:1]
+    for share in (0.1, 0.25, 0.5, 0.7):
+        assert [*evenly(map(str, range(20)), share)] == [str(int(n / share)) for n in range(round(20 * share))]
+    assert [*evenly(chosen([], {}), 0.5)] == []
