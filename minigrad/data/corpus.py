@@ -34,9 +34,10 @@ SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2d
 class Corpus:
     """Documents under a name, in memory or in files; `description` names them in a few words.
 
-    `validation` and `test` are other texts, not part of `documents`, if given. With `unrepeated`, no paragraph that is
-    trained on repeats validation or test text (`minigrad.data.selection`). That is not done to the documents of a user
-    that are split here: a phrase that many of them share is a part of the language that the model is to learn.
+    `validation` and `test` are other texts, not part of `documents`, if given; `validation_text` names them. With
+    `unrepeated`, no paragraph that is trained on repeats validation or test text (`minigrad.data.selection`). That is
+    not done to the documents of a user that are split here: a phrase that many of them share is a part of the language
+    that the model is to learn.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Corpus:
     validation: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
     unrepeated: bool = False
+    validation_text: str = ""
 
     @property
     def num_bytes(self) -> int:
@@ -116,7 +118,7 @@ def load(name: str = DEFAULT, *, held_out: str | None = None, progress: Callable
     else:
         other = load_for_evaluation(held_out, progress=progress)
         validation, test = tuple(other.documents), ()
-    return Corpus(name, f"{description}; validation: {other.description}", documents, validation, test, unrepeated=True)
+    return Corpus(name, description, documents, validation, test, unrepeated=True, validation_text=other.description)
 
 
 def load_for_evaluation(

@@ -40,6 +40,11 @@ class Mixture:
         return f"{len(self.corpora)} texts"
 
     @property
+    def validation_text(self) -> str:
+        """What the validation text that all texts have in common is, in words; "" if each has its own."""
+        return self.corpora[0].validation_text
+
+    @property
     def bytes_to_train(self) -> int:
         """Size of the documents to train on of all texts, as UTF-8, in bytes."""
         return sum(each.bytes_to_train for each in self.parts)

@@ -202,7 +202,7 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
     if is_its_own:
         check_texts(record, ", or give --data")
         own = mixture.load(record.text_name, held_out=record.used.get("held_out"), progress=tell)
-        description, parts = f"{config.split} text of the run ({own.description})", own.split()
+        description, parts = f"{config.split} text of the run ({own.validation_text or own.description})", own.split()
         documents = parts.test if config.split == "test" else parts.validation
     else:
         loaded = corpus.load_for_evaluation(str(config.data), config.split, progress=tell)

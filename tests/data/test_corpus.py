@@ -47,7 +47,8 @@ def test_validation_text_of_its_own_leaves_all_other_text_to_train_on(tmp_path, 
     validation = ("or not", f"{WORDS} ...\n\n" * 2_000)  # and nothing is cut
     assert loaded.split() == Parts(("Hamlet\n\nExit",), validation, (), left_out=1)
     assert loaded.documents == (f"Hamlet\n\nOr {WORDS}?\n\nExit",)
-    assert loaded.description == f"text in {tmp_path / 'a.txt'}; validation: text in {other}"
+    assert loaded.description == f"text in {tmp_path / 'a.txt'}"
+    assert loaded.validation_text == f"text in {other}"
     with pytest.raises(InputError, match="is validation or test text too: nothing is left to train on"):
         corpus.load(str(other / "c.txt"), held_out=str(other)).split()
     everything = corpus.load(str(tmp_path), held_out=str(other))  # one is in the other

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from minigrad.data.shares import length_as_one
 from minigrad.data.tokens.batches import Batch, join
 from minigrad.data.tokens.documents import Documents
 from minigrad.data.tokens.source import Reader, Source, Windows
@@ -64,8 +65,8 @@ class Interleaved:
         return self.readers[0].tokens_before(step, seed=seed, batch_size=batch_size)
 
     def tokens_per_pass(self, batch_size: int) -> int:
-        """Return the number of tokens of all texts."""
-        return sum(reader.tokens_per_pass(batch_size) for reader in self.readers)
+        """Return the number of tokens of a single text that would be read as often (`length_as_one`)."""
+        return round(length_as_one(self.shares, [reader.tokens_per_pass(batch_size) for reader in self.readers]))
 
     def attended_length(self) -> float:
         """Return the length of the sequence of a token, averaged over the tokens that are read."""

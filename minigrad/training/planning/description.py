@@ -124,7 +124,8 @@ def _length(plan: Plan) -> str:
         return f"ended after {plural(steps, 'step')}; {settings.larger_limit} continues this run"
     tokens = plan.tokens_to_come()
     per_pass = max(plan.source.tokens_per_pass(settings.batch * settings.accumulate), 1)
-    passes = f"{tokens / per_pass:.1f} passes over the {'lessons' if settings.is_lesson else 'text'}"
+    read = "lessons" if settings.is_lesson else "texts on average" if isinstance(plan.text.corpus, Mixture) else "text"
+    passes = f"{tokens / per_pass:.1f} passes over the {read}"
     worth, warning = scaling.LAW.worth_of_pass((plan.tokens_before(plan.done) + tokens) / per_pass), ""
     if worth < _LEAST_WORTH and not settings.is_lesson:
         warning = "; the text is read so often that the last pass teaches almost nothing, and the model learns it by "
@@ -151,8 +152,11 @@ def text_rows(text: TokenizedCorpus, vocab_size: int, num_tokens: float | None) 
     vocabulary = f"{vocab_size:,} tokens, {train.num_bytes / max(len(train), 1):.2f} bytes each; {end} ends a document"
     if (used := text.tokenizer.used) < vocab_size:
         vocabulary += f"; the tokenizer has {used:,}, and the other rows of the model stay unused"
+    name = corpus.description
+    if corpus.validation_text:
+        name += f"; validation: {corpus.validation_text}"
     whole = (
-        f"{corpus.description}: {plural(corpus.num_documents, 'document')}, {format_bytes(train.num_bytes)} to train "
+        f"{name}: {plural(corpus.num_documents, 'document')}, {format_bytes(train.num_bytes)} to train "
         f"on{without}, {format_bytes(text.validation.num_bytes)} for validation{test}"
     )
     return {"text": whole, **_source_rows(text, num_tokens), "vocabulary": vocabulary}

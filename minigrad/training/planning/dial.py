@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from minigrad.data.corpus import DEFAULT
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system.units import format_estimate, format_seconds
 from minigrad.training.optimizers import parameters_in_layers, update_flops_per_token
 from minigrad.training.parallel import num_replicas
 from minigrad.training.planning import costs, scaling
-from minigrad.training.planning.choices import CONTEXT, TOKENS_PER_STEP, choose_optimizer, expected_tokens
+from minigrad.training.planning.choices import (
+    CONTEXT,
+    TOKENS_PER_STEP,
+    WITH_SOURCE,
+    choose_optimizer,
+    expected_tokens,
+)
 from minigrad.training.settings import OptimisationSettings, TrainConfig
 
 BYTES_PER_TOKEN = 3.2
@@ -19,6 +26,7 @@ BYTES_PER_TOKEN = 3.2
 _DAY, _TRIAL = 86_400, 60.0  # seconds; no forecasts for trials of less than a minute
 _EARLY = 0.5  # of the time: after this a size must already be the best
 _OTHER_FAMILY = 1.05  # a size has at most this many times the parameters of vidya-v2's layers at that size
+_MEASURED = ((DEFAULT, None), (WITH_SOURCE, DEFAULT))  # texts, each with its validation text
 _OPTIMAL = 20  # tokens for each parameter: Hoffmann et al. 2022, arXiv 2203.15556
 
 
@@ -101,12 +109,13 @@ class Dial:
     def rows(self, settings: TrainConfig) -> dict[str, str]:
         """Return the rows that say why a size was chosen, if there was a choice, and what more time would buy.
 
-        The losses are those of vidya-v2 on python-docs: for others the law has only the order of the sizes.
+        The losses are those of vidya-v2 on `_MEASURED`: for others the law has only the order of the sizes.
         """
         if len(self.candidates) == 1:
             return {}
         seconds = self.seconds(settings, settings.size)
-        is_known = (settings.model, settings.data) == ("vidya-v2", "python-docs") and not settings.set
+        is_known = settings.model == "vidya-v2" and not settings.set
+        is_known = is_known and (settings.data, settings.held_out) in _MEASURED
         rows = {"size": self._reason(settings.size, seconds, is_known)}
         if seconds >= _TRIAL:
             more = [self._later(each * seconds, is_known) for each in (2, 10)]

@@ -62,7 +62,8 @@ def test_what_a_plan_is_made_of():
     source = mixed()
     each = [reader("packed", row, CONTEXT) for row in (FIRST, SECOND)]
     assert source.tokens_before(5, seed=0, batch_size=2) == 5 * 2 * CONTEXT
-    assert source.tokens_per_pass(2) == sum(reader.num_rows for reader in each)
+    first, second = (reader.num_rows for reader in each)
+    assert source.tokens_per_pass(2) == round(1 / (0.75**2 / first + 0.25**2 / second))
     lengths = [text.attended_length() for text in each]
     assert source.attended_length() == pytest.approx(0.75 * lengths[0] + 0.25 * lengths[1])
     assert source.describe(2) == " of 2 texts"

@@ -10,6 +10,7 @@ import pytest
 
 from docs.measurements.printed import numbers
 from docs.measurements.records import read
+from minigrad.data.shares import length_as_one
 from minigrad.training.planning import scaling
 from tests.source_files import ROOT
 
@@ -102,6 +103,25 @@ def test_runs_that_were_not_fitted_are_as_far_from_the_law_as_is_recorded() -> N
     ]
     rows = [law.values(name)[0] for name in law.figures if name.startswith("not fitted, above")]
     assert [float(each) for each in re.findall(r"-0[.]\d+", " ".join(rows))] == pytest.approx(found, abs=6e-4)
+
+
+def test_the_law_expects_of_source_code_what_is_recorded() -> None:
+    record, nano = RECORDS["source-by-passes"], scaling.CURVES["nano"][0].parameters
+    parts, sources = (
+        [float(each.value) for each in numbers(record.values(name)[0])]
+        for name in record.figures
+        if name.startswith("tokens of the")
+    )
+    rows = [record.figures[name] for name in record.figures if len(record.values(name)) == len(record.columns)]
+    assert len(rows) == 7
+    for read_in_all, passes, alone, by_law, mixed, mixed_by_law, difference in rows:
+        tokens = {"4.1 million": 4_096_000, "12.3 million": 12_288_000}[read_in_all]
+        (text,) = (each for each in parts if abs(tokens / each - float(passes)) < 0.1)
+        source = sources[0] if text == max(parts) else sources[1]
+        both = length_as_one([0.8, 0.2], [int(text), int(source)])
+        assert float(by_law) == pytest.approx(scaling.LAW.loss(nano, tokens, text), abs=6e-4)
+        assert float(mixed_by_law) == pytest.approx(scaling.LAW.loss(nano, tokens, both), abs=6e-4)
+        assert float(difference) == pytest.approx(float(mixed) - float(alone), abs=1.1e-3)
 
 
 def test_the_recorded_law_is_the_one_in_use() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -54,6 +55,10 @@ def test_each_of_several_texts_has_a_row():
     assert rows["text 1"] == "80%: letters: 2 documents, 500 tokens to train on, read 1.6 times"
     assert rows["text 2"] == "20%: digits: 1 document, 4,000 tokens to train on, read 0.05 times"
     assert text_rows(text, 9, 1e6)["text 1"].endswith("read 1,600 times")
+    judged = Mixture(tuple(replace(each, validation_text="numerals") for each in corpora), (0.8, 0.2))
+    apart = text_rows(replace(text, corpus=judged), 9, 1_000.0)
+    assert apart["text"].startswith("2 texts; validation: numerals: 3 documents, ")
+    assert apart["text 1"] == rows["text 1"]
     assert text_rows(text, 9, None)["text 2"].endswith("4,000 tokens to train on")
 
 

@@ -130,10 +130,16 @@ def test_a_trial_of_seconds_is_not_asked_to_go_on():
 
 
 def test_of_another_model_or_another_text_only_the_order_is_told():
-    for change in ({"data": "shakespeare"}, {"set": "num_heads=6"}):
+    source = {"data": choices.WITH_SOURCE}
+    for change in ({"data": "shakespeare"}, {"set": "num_heads=6"}, {"held_out": "shakespeare"}, source):
         rows = DIAL.rows(settings(TrainConfig(minutes=10.0, **change)))
         assert "bits per byte" not in rows["size"] + rows["more time"]
         assert "20m 00s: nano, " in rows["more time"]
+
+
+def test_of_the_default_text_with_source_code_the_losses_are_told():
+    asked = TrainConfig(minutes=10.0, data=choices.WITH_SOURCE, held_out="python-docs")
+    assert DIAL.rows(settings(asked))["size"].startswith("nano is the best for this time: 1.")
 
 
 def test_without_a_choice_nothing_is_said():
