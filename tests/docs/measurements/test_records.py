@@ -6,8 +6,10 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from benchmarks.evaluation.intervals import over_seeds
 from docs.measurements.printed import numbers
 from docs.measurements.records import read
 from minigrad.data.shares import length_as_one
@@ -103,6 +105,24 @@ def test_runs_that_were_not_fitted_are_as_far_from_the_law_as_is_recorded() -> N
     ]
     rows = [law.values(name)[0] for name in law.figures if name.startswith("not fitted, above")]
     assert [float(each) for each in re.findall(r"-0[.]\d+", " ".join(rows))] == pytest.approx(found, abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "differences", "interval"),
+    [
+        ("growth", "better, grown", "95% interval over the seeds, and p"),
+        ("a-student", "gain at equal tokens", "95% interval of the gain over the seeds, and p"),
+        ("a-student", "loss at equal time", "95% interval of the loss over the seeds, and p"),
+    ],
+)
+def test_intervals_over_three_seeds_are_those_of_the_recorded_differences(
+    name: str, differences: str, interval: str
+) -> None:
+    mean, *each = (float(number.value) for number in numbers(RECORDS[name].values(differences)[0]))
+    found = over_seeds(np.array(each)[:, None], np.ones(1))
+    assert found.mean == pytest.approx(mean, abs=1e-3)
+    printed = [float(number.value) for number in numbers(RECORDS[name].values(interval)[0]) if number.value != "95"]
+    assert printed == pytest.approx([*found.interval(), found.p_differs()], abs=6e-4)
 
 
 def test_the_law_expects_of_source_code_what_is_recorded() -> None:
