@@ -3,7 +3,7 @@
 Curve and samples come from a run folder, the n-gram model from the text that the run was trained on, the graph from
 tensors computed here. The same folder gives the same pictures, byte for byte. The run in README.md was made by
 
-    python train.py --model vidya-v2 --test --out runs/pictures
+    python train.py --model vidya-v2 --size nano --data python-docs --test --out runs/pictures
     python benchmarks/pictures.py runs/pictures
 
 Each picture is an SVG with a background of its own, light or dark as the reader's system is.

@@ -187,7 +187,7 @@ source of all three (`--data python-docs`). Their licences: Python, PSF License 
 Commit {commit}, Python {versions["python"]}, {libraries}, seed {record.seed},
 {result["steps"]:,} steps, {result["tokens"]:,} tokens, begun on {record.started[:10]}.
 Machine: {record.hardware}; {record.arithmetic}.
-`python benchmarks/pretrained.py {name}` trains a successor with the present defaults, and replaces this folder.
+`python benchmarks/pretrained.py {name}` trains a successor with the same flags and today's code, and replaces this one.
 The weights are stored as {recipe.format}, {size}.
 
 ## How well it predicts
