@@ -118,9 +118,13 @@ def _without(parts: Parts, held_out: Iterable[str]) -> Parts:
 
 
 def load(data: str, *, held_out: str | None = None, progress: Callable[[str], None] | None = None) -> Corpus | Mixture:
-    """Return one text, or several with weights (`parse_shares`); arguments and errors: see `corpus.load`."""
+    """Return one text, or several with weights (`parse_shares`); `held_out` names the text to judge by, if another.
+
+    Other arguments and errors: see `corpus.load`.
+    """
     shares = parse_shares(data)
-    loaded = [corpus.load(name, held_out=held_out, progress=progress) for name in shares]
+    other = None if held_out is None else corpus.read_held_out(held_out, progress)  # once: it may be a pipe
+    loaded = [corpus.load(name, held_out=other, progress=progress) for name in shares]
     return loaded[0] if len(loaded) == 1 else Mixture(tuple(loaded), tuple(shares.values()))
 
 

@@ -196,38 +196,51 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
     def tell(sentence: str) -> None:
         say(sentence, sys.stderr)
 
+    held_out = record.used.get("held_out")
     is_its_own = bool(record.text_name) and config.data in (None, record.text_name)
+    is_its_own = is_its_own or (held_out in corpus.NAMES and config.data == held_out)
     if config.data is None and not is_its_own:
         raise InputError(f"{config.run} names no text: it was not written by train.py. Give --data")
     if is_its_own:
-        check_texts(record, ", or give --data")
-        own = mixture.load(record.text_name, held_out=record.used.get("held_out"), progress=tell)
-        description, parts = f"{config.split} text of the run ({own.validation_text or own.description})", own.split()
+        check_texts(record, ", or give --data", to_judge=True)
+        check_has_test(config, record)
+    if is_its_own and held_out is None:
+        own = mixture.load(record.text_name, progress=tell)
+        description, parts = f"{config.split} text of the run ({own.description})", own.split()
         documents = parts.test if config.split == "test" else parts.validation
     else:
-        loaded = corpus.load_for_evaluation(str(config.data), config.split, progress=tell)
+        name = str(held_out if is_its_own else config.data)
+        loaded = corpus.load_for_evaluation(name, config.split, progress=tell)
         description, documents = loaded.description, tuple(loaded.documents)
+        if is_its_own:
+            description = f"{config.split} text of the run ({description})"
     tokens = prepare(documents, tok)
     if is_its_own:
         check_unseen(config, record, documents, tokens)
     return EvaluatedText(description, documents, tokens, token_byte_lengths(tok, vocab_size))
 
 
+_INSTEAD = "Give --data a text that the model was not trained on"
+
+
+def check_has_test(config: EvaluateConfig, record: Record) -> None:
+    """Raise InputError for the test text of a run that held none out."""
+    if config.split == "test" and not record.test_text:
+        raise InputError(f"{config.run} was trained without a test text of its own. {_INSTEAD}")
+
+
 def check_unseen(config: EvaluateConfig, record: Record, documents: Sequence[str], tokens: TokenFile) -> None:
     """Raise InputError if a part of the text of a run is not the one that the run held out."""
     from minigrad.training.folder.run_folder import fingerprint, of_test
 
-    instead = "Give --data a text that the model was not trained on"
-    if config.split == "test" and not record.test_text:
-        raise InputError(f"{config.run} was trained without a test text of its own. {instead}")
     known, found = record.validation_text, fingerprint(tokens)
     changed = "the text, the tokenizer, or the way in which minigrad encodes the text,"
     if config.split == "test":
         known, found, changed = record.test_text, of_test(documents), "the text"
     if known not in ("", found):
         raise InputError(
-            f"the {config.split} text of {record.text_name} is not the one that {config.run} held out: "
-            f"{changed} has changed, or Python has another version. {instead}"
+            f"the {config.split} text of {record.used.get('held_out') or record.text_name} is not the one that "
+            f"{config.run} held out: {changed} has changed, or Python has another version. {_INSTEAD}"
         )
 
 

@@ -21,10 +21,10 @@ from minigrad.errors import InputError
 from minigrad.typing import Array
 
 ORDER = 6
-"""The best order on the default text (benchmarks/ngram.py)."""
+"""The best order on python-docs (benchmarks/ngram.py)."""
 
 MOST_BYTES = 1 << 23
-"""The bytes of training text that xz compresses, at most: the end of a longer text. That takes about ten seconds."""
+"""The bytes of training text that xz compresses, at most; a run gives it an excerpt. That takes about ten seconds."""
 
 _LONGEST = 8  # bytes of a packed context and the byte after it
 _PORTION = 1 << 18  # bytes that are counted at a time: memory is taken for different contexts, not for all text

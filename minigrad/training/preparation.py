@@ -33,7 +33,7 @@ from minigrad.options import assignments
 from minigrad.system import hardware, processors
 from minigrad.system.locks import FolderLock
 from minigrad.system.terminal import phase, say
-from minigrad.system.units import plural
+from minigrad.system.units import format_estimate, plural
 from minigrad.training import keeping, optimizers
 from minigrad.training.budget import Budget, read_decay
 from minigrad.training.folder import checkpoint, metrics, places, run_folder, saving
@@ -183,20 +183,21 @@ class Preparation:
     ) -> tuple[TrainConfig, corpus.Corpus | mixture.Mixture, Dial]:
         """Read the text, and return the settings that name it, the text itself and what chooses a size for it.
 
-        Where no text is named, the time of the run decides (`choices.choose_text`), so the default one is read first.
+        Where no text is named, the time of the run decides (`choices.MOST_PASSES`), so the default one is read first.
         """
-        goal, named = models.smallest_published(asked.model), choices.choose_text(asked)
-        text = self.read_corpus(named)
-        dial = Dial(skeletons, rates, text.bytes_as_one, goal, self.opening.world.size)
+        goal, named = models.smallest_published(asked.model), choices.name_text(asked)
+        text, may_add_source = self.read_corpus(named), choices.may_add_source(asked)
+        dial = Dial(skeletons, rates, text.bytes_as_one, goal, self.opening.world.size, may_add_source)
         passes = dial.passes(named)
-        if (more := choices.choose_text(asked, passes)) == named:
+        if not may_add_source or passes <= choices.MOST_PASSES:
             return named, text, dial
         say(
-            f"this run would read {named.data} {passes:.0f} times, so a fifth of its text is source code; "
-            f"--data {named.data} takes that alone"
+            f"this run would read {named.data} about {format_estimate(passes)} times, so a fifth of its tokens come "
+            f"from python-source; --data {named.data} reads the documentation alone"
         )
+        more = choices.with_source(asked)
         text = self.read_corpus(more)
-        return more, text, replace(dial, text_bytes=text.bytes_as_one)
+        return more, text, replace(dial, text_bytes=text.bytes_as_one, may_add_source=False)
 
     def read_corpus(self, asked: TrainConfig) -> corpus.Corpus | mixture.Mixture:
         """Read the documents to train on and the held-out ones; raises InputError if they are too few."""

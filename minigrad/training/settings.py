@@ -58,9 +58,9 @@ class DataSettings(Group):
     data: str = option(
         "auto",
         "python-docs, python-source, shakespeare, a file, a folder or a URL; several with their shares of the tokens, "
-        "as in wiki.jsonl:0.7,books:0.3; auto: python-docs, and where a new model would read that more than 4 times, a "
-        "fifth of python-source; with --objective a file of conversations, or task:arithmetic, task:copying, "
-        "task:reversing, task:brackets, task:sorting, task:facts",
+        "as in wiki.jsonl:0.7,books:0.3; auto: python-docs, and where a new model would read that more than 4 times, "
+        "python-source for a fifth of the tokens; with --objective a file of conversations, or task:arithmetic, "
+        "task:copying, task:reversing, task:brackets, task:sorting, task:facts",
         value="TEXT",
         filled=True,
     )

@@ -42,7 +42,7 @@ def test_validation_text_of_its_own_leaves_all_other_text_to_train_on(tmp_path, 
     other.mkdir()
     (other / "c.txt").write_text("or not", encoding="utf-8")
     (other / "long.txt").write_text(f"{WORDS} ...\n\n" * 2_000, encoding="utf-8")
-    loaded = corpus.load(str(tmp_path / "a.txt"), held_out=str(other))
+    loaded = corpus.load(str(tmp_path / "a.txt"), held_out=corpus.read_held_out(str(other)))
     assert len(corpus.load(str(other / "long.txt")).documents) > 1
     validation = ("or not", f"{WORDS} ...\n\n" * 2_000)  # and nothing is cut
     assert loaded.split() == Parts(("Hamlet\n\nExit",), validation, (), left_out=1)
@@ -50,8 +50,8 @@ def test_validation_text_of_its_own_leaves_all_other_text_to_train_on(tmp_path, 
     assert loaded.description == f"text in {tmp_path / 'a.txt'}"
     assert loaded.validation_text == f"text in {other}"
     with pytest.raises(InputError, match="is validation or test text too: nothing is left to train on"):
-        corpus.load(str(other / "c.txt"), held_out=str(other)).split()
-    everything = corpus.load(str(tmp_path), held_out=str(other))  # one is in the other
+        corpus.load(str(other / "c.txt"), held_out=corpus.read_held_out(str(other))).split()
+    everything = corpus.load(str(tmp_path), held_out=corpus.read_held_out(str(other)))  # one is in the other
     assert everything.split().train == ("Hamlet\n\nExit", "to be")
 
 
@@ -80,7 +80,7 @@ def test_a_text_that_is_evaluated_is_whole_but_a_named_one_is_one_part_of_it(lib
     assert corpus.load_for_evaluation(str(tmp_path / "a.txt")).documents == ("line\n" * 50_000,)
     with pytest.raises(InputError, match=r"a\.txt is evaluated as a whole, so it has no test part"):
         corpus.load_for_evaluation(str(tmp_path / "a.txt"), "test")
-    own = corpus.load("python-docs", held_out=str(tmp_path)).split()
+    own = corpus.load("python-docs", held_out=corpus.read_held_out(str(tmp_path))).split()
     assert own == Parts(library, ("line\n" * 50_000,), ())
 
 
@@ -89,8 +89,16 @@ def test_a_named_text_as_validation_text_keeps_its_test_part_out_of_training_too
     assert parts.test
     lines = "".join(json.dumps({"text": text}) + "\n" for text in ["mine", *parts.test, *parts.validation])
     (tmp_path / "a.jsonl").write_text(lines, encoding="utf-8")
-    found = corpus.load(str(tmp_path / "a.jsonl"), held_out="python-docs").split()
+    found = corpus.load(str(tmp_path / "a.jsonl"), held_out=corpus.read_held_out("python-docs")).split()
     assert (found.train, found.held_out) == (("mine",), parts.held_out)
+
+
+def test_the_default_text_beside_what_it_holds_out_is_itself(library):
+    alone = corpus.load("python-docs")
+    beside = corpus.load("python-docs", held_out=corpus.read_held_out("python-docs"))
+    assert (beside.documents, beside.split()) == (alone.documents, alone.split())
+    assert beside.num_documents == len(library) - len(alone.split().held_out)
+    assert beside.validation_text == alone.description
 
 
 def test_the_corpus_imports_only_the_standard_library():

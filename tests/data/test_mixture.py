@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -87,12 +88,15 @@ def test_a_short_text_is_not_read_for_ever_for_a_vocabulary(tmp_path: Path) -> N
     assert {*Counter(text for text in both.sample() if text.startswith("short")).values()} == {4}
 
 
-def test_validation_text_of_its_own_is_there_once(paths, tmp_path):
+def test_validation_text_of_its_own_is_there_once_and_read_once(paths, tmp_path, monkeypatch):
     (tmp_path / "held.txt").write_text("b to be or not 7", encoding="utf-8")
+    read = Mock(wraps=corpus.read_held_out)
+    monkeypatch.setattr(corpus, "read_held_out", read)
     both = mixture.load(f"{paths[0]}:1,{paths[1]}:1", held_out=str(tmp_path / "held.txt"))
     found = both.split()
     assert (found.validation, found.test, found.left_out) == (("b to be or not 7",), (), 1)
     assert len([*found.train]) == 79
+    assert read.call_count == 1
 
 
 def test_what_one_text_holds_out_is_not_trained_on_in_another(paths, tmp_path):

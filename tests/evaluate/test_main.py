@@ -22,6 +22,7 @@ from minigrad.evaluate.__main__ import main
 from minigrad.evaluate.losses import evaluate, evaluation_batches, predictions
 from minigrad.generation.decoding import document
 from minigrad.kernels.gemm import backend
+from minigrad.training.folder.run_folder import fingerprint
 from tests.models import tiny
 from tests.small_runs import quick_runs, record, run, write_text
 
@@ -143,6 +144,28 @@ def test_documents_begin_as_texts_that_the_model_writes(evaluated, tmp_path):
         loss = model.loss(np.array([ids[:-1]]), np.array([ids[1:]])).item()
         assert (part["tokens"], part["bytes"], part["loss"]) == (len(ids) - 1, len(text), pytest.approx(loss, rel=1e-5))
     assert found["bytes"] == len("".join(texts))
+
+
+def test_of_text_that_only_judges_a_run_nothing_else_is_read(finished, evaluated, tmp_path):
+    copy, judged = shutil.copytree(finished, tmp_path / "copy"), tmp_path / "judged.txt"
+    judged.write_text("to be or not to be\n" * 3, encoding="utf-8")
+    tokens = prepare([judged.read_text(encoding="utf-8")], tokenizer.load(copy))
+
+    def write(data: str, held_out: str, validation_text: str) -> None:
+        content = record(copy) | {"data": data, "validation_text": validation_text}
+        content["settings"] |= {"data": data, "held_out": held_out}
+        (copy / "minigrad.json").write_text(json.dumps(content), encoding="utf-8")
+
+    write("gone.txt", str(judged), fingerprint(tokens))
+    found = evaluated(copy, "--json")
+    assert found["text"] == f"validation text of the run (text in {judged})"
+    assert found["bytes"] == len(judged.read_bytes())
+    write("gone.txt", str(judged), "another text")
+    assert f"the validation text of {judged} is not the one" in evaluated(copy, code=2)
+    write("gone.txt", "python-docs", "that of another Python")
+    for data in ([], ["--data", "python-docs"]):
+        complaint = evaluated(copy, *data, code=2)
+        assert f"the validation text of python-docs is not the one that {copy} held out" in complaint
 
 
 def test_mistakes_are_explained(finished, evaluated, text, tmp_path):

@@ -42,7 +42,7 @@ def test_the_text_that_a_run_chooses_is_recorded_repeated_and_continued_with(
     assert (record.settings["data"], record.settings["held_out"]) == ("auto", None)
     assert (record.data, record.used["data"], record.used["held_out"]) == (text, text, held_out)
     assert (f"--data {text} " + ("--held-out python-docs " if is_mixed else "")) in record.result["command"]
-    assert ("so a fifth of its text is source code" in said) == is_mixed
+    assert ("so a fifth of its tokens come from python-source" in said) == is_mixed
     for again in (["--data", "auto"], []):
         steps = str(json.loads((out / "minigrad.json").read_text(encoding="utf-8"))["result"]["steps"] + 1)
         assert train_program.main(["--resume", str(out), "--steps", steps, *again]) == 0

@@ -81,4 +81,4 @@ def test_a_run_that_would_read_its_text_often_gets_source_code_too(
     assert (chosen.data, text.name) == (data, data)
     assert dial.text_bytes == text.bytes_as_one
     assert read == [("python-docs", None), (data, "python-docs")][: 1 + ("source" in data)]
-    assert ("so a fifth of its text is source code" in capsys.readouterr().out) == ("source" in data)
+    assert ("so a fifth of its tokens come from python-source" in capsys.readouterr().out) == ("source" in data)

@@ -63,9 +63,14 @@ def _check_conversations(settings: TrainConfig) -> None:
         raise InputError(f"{settings.data} is a folder; expected {expected}")
 
 
-def check_texts(record: Record, otherwise: str = "") -> None:
-    """Raise InputError if a text of a recorded run is not found from here; `otherwise` adds a way out."""
-    for text in (*mixture.parse_shares(record.text_name), record.used.get("held_out")):
+def check_texts(record: Record, otherwise: str = "", *, to_judge: bool = False) -> None:
+    """Raise InputError if a text of a recorded run is not found from here; `otherwise` adds a way out.
+
+    `to_judge` asks only for what the run held out.
+    """
+    held_out = record.used.get("held_out")
+    trained_on = [] if to_judge and held_out else mixture.parse_shares(record.text_name)
+    for text in (*trained_on, held_out):
         if text and not corpus.is_known(text) and not Path(text).is_absolute():
             raise InputError(
                 f"the run reads {text!r}, a path relative to the folder in which it was started; give the command "

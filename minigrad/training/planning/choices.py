@@ -48,8 +48,8 @@ WITH_SOURCE = f"{corpus.DEFAULT}:0.8,python-source:0.2"
 MOST_PASSES = 4.0
 """The most passes over the default text for which a new model reads it alone.
 
-So often, a text teaches nearly as much as new text would (Muennighoff et al. 2023, arXiv 2305.16264). With source code,
-a nano gained little in 2.3 passes and more in 4.6 and above (docs/results.md, "Source code beside the documentation").
+Up to four passes teach nearly as much as new text (Muennighoff et al. 2023, arXiv 2305.16264). With source code, a nano
+gained little in 2.3 passes and more in 4.6 and above (docs/results.md, "Source code beside the documentation").
 """
 
 _MOST_SHARE = 0.25  # of the FLOPs of a step, that Muon may take
@@ -79,18 +79,23 @@ def choose_precision(asked: TrainConfig, *, gains_by_bfloat16: bool) -> str:
     return "bfloat16" if gains_by_bfloat16 and asked.matmul != "blas" and not writes else "float32"
 
 
-def choose_text(asked: TrainConfig, passes: float = 0.0) -> TrainConfig:
-    """Return the settings with a text: where it is left open, the default one, alone or with source code.
+def name_text(asked: TrainConfig) -> TrainConfig:
+    """Return the settings with the default text, where none is named."""
+    return dataclasses.replace(asked, data=corpus.DEFAULT) if asked.data == "auto" else asked
+
+
+def may_add_source(asked: TrainConfig) -> bool:
+    """Whether source code may join the default text of a run: if no text is named, and the model begins anew."""
+    return asked.data == "auto" and asked.init is None and asked.teacher is None and asked.held_out is None
+
+
+def with_source(asked: TrainConfig) -> TrainConfig:
+    """Return the settings with source code beside the default text.
 
     The source code of the same library is longer. What a model learns from it helps with the documentation, if the
-    model has read that often enough: `passes` is how often it would read the documentation alone.
+    model would otherwise read that too often (`MOST_PASSES`).
     """
-    if asked.data != "auto":
-        return asked
-    begins_anew = asked.init is None and asked.teacher is None and asked.held_out is None
-    if begins_anew and passes > MOST_PASSES:
-        return dataclasses.replace(asked, data=WITH_SOURCE, held_out=corpus.DEFAULT)
-    return dataclasses.replace(asked, data=corpus.DEFAULT)
+    return dataclasses.replace(asked, data=WITH_SOURCE, held_out=corpus.DEFAULT)
 
 
 def expected_tokens(asked: OptimisationSettings, speed: float, processes: int = 1) -> float:

@@ -134,7 +134,7 @@ class Memory:
 
 
 def of_text(num_bytes: int, evaluated: int, *, with_xz: bool) -> int:
-    """Estimate the memory for a text: some copies of up to 64 MiB of it, and what xz takes to compress its end.
+    """Estimate the memory for a text: some copies of up to 64 MiB of it, and what xz takes to compress an excerpt.
 
     xz also compresses the `evaluated` bytes of validation text, and takes 12 times its dictionary.
     """

@@ -13,6 +13,7 @@ from minigrad.training.parallel import num_replicas
 from minigrad.training.planning import costs, scaling
 from minigrad.training.planning.choices import (
     CONTEXT,
+    MOST_PASSES,
     TOKENS_PER_STEP,
     WITH_SOURCE,
     choose_optimizer,
@@ -42,6 +43,7 @@ class Dial:
     text_bytes: float
     goal: tuple[str, LanguageModel] | None = None  # a larger size, with its name; the plan says how long it takes
     processes: int = 1  # each takes a batch of its own
+    may_add_source: bool = False  # source code joins the text where it would be read too often
 
     @property
     def unique_tokens(self) -> float:
@@ -114,8 +116,8 @@ class Dial:
         if len(self.candidates) == 1:
             return {}
         seconds = self.seconds(settings, settings.size)
-        is_known = settings.model == "vidya-v2" and not settings.set
-        is_known = is_known and (settings.data, settings.held_out) in _MEASURED
+        is_usual = not settings.set and settings.teacher is None and settings.optimizer != "sgd"
+        is_known = is_usual and settings.model == "vidya-v2" and (settings.data, settings.held_out) in _MEASURED
         rows = {"size": self._reason(settings.size, seconds, is_known)}
         if seconds >= _TRIAL:
             more = [self._later(each * seconds, is_known) for each in (2, 10)]
@@ -151,5 +153,8 @@ class Dial:
         """Return which size is the best after `seconds`, with its loss, and how often it reads the text."""
         size = self.best(seconds)
         tokens = seconds * self.speed(self.candidates[size])
+        passes = tokens / self.unique_tokens
+        if self.may_add_source and passes > MOST_PASSES:
+            return f"{format_seconds(seconds)}: {size}, and source code would join the text"
         loss = f" {self.after(size, tokens)}," if is_known else ""
-        return f"{format_seconds(seconds)}: {size},{loss} {tokens / self.unique_tokens:.1f} passes over the text"
+        return f"{format_seconds(seconds)}: {size},{loss} {passes:.1f} passes over the text"

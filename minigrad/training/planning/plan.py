@@ -41,7 +41,7 @@ class Plan:
     claim: str = ""  # the figure of the model's source document where it differs from this model
     done: int = 0  # steps of a continued run,
     used: float = 0.0  # and its seconds so far
-    lessons: Source | None = None  # batches in place of those of the text, which is then that of the pre-training
+    lessons: Source | None = None  # batches in place of those of the text, or the text with what a teacher says of it
     taught: str = ""  # the lessons, in words
     teacher: LanguageModel | None = None  # a frozen model that reads batches too,
     read_by_teacher: float = 1.0  # and its share of their tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -123,7 +124,7 @@ def held_out(*tokens: int) -> TokenFile:
 
 
 @pytest.mark.parametrize("flag", ["init", "teacher"])
-@pytest.mark.parametrize("used", [{"data": "a text"}, {"data": "all", "held_out": "a text"}])
+@pytest.mark.parametrize("used", [{"data": "a text"}, {"data": "all", "held_out": "python-docs"}])
 def test_a_validation_text_that_an_earlier_model_did_not_hold_out_asks_for_caution(tmp_path, flag, used):
     """As the documentation of another Python: what it holds out was trained on in part."""
     first, second = tmp_path / "first", tmp_path / "second"
@@ -131,11 +132,36 @@ def test_a_validation_text_that_an_earlier_model_did_not_hold_out_asks_for_cauti
     for folder, init in ((first, None), (second, str(first))):
         folder.mkdir()
         Record(data=used["data"], settings=used | {"init": init}, **facts).write(folder)
-    settings = TrainConfig(**{flag: str(second)}, data="a text")
+    name = used.get("held_out", "a text")
+    settings = TrainConfig(**{flag: str(second)}, data=name)
     assert describe_caution(settings, held_out(1, 2)) == ""
     caution = describe_caution(settings, held_out(1, 3))
-    assert caution.startswith(f"the validation text of a text is not the one that the model in {second} held out: ")
+    assert caution.startswith(f"the validation text of {name} is not the one that the model in {second} held out: ")
     assert describe_caution(replace(settings, held_out="another text"), held_out(1, 3)) == ""
     Record(data="b", parameters=1, settings={"init": str(first)}).write(second)
     assert f"the model in {first} held out" in describe_caution(settings, held_out(1, 3))
     assert describe_caution(TrainConfig(data="a text"), held_out(1, 3)) == ""
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "has_read"),
+    [
+        (("a:1,b:1", None), ("a", None), False),  # each splits a by itself
+        (("a:1,b:1", None), ("a:1,b:2", None), False),
+        (("a:1,b:1", "c"), ("a", None), True),  # the earlier run held nothing of a out
+        (("a:1,b:1", "c"), ("d", "b"), True),
+        (("a", None), ("b", "a"), True),  # all of a is judged now
+        (("a", "b"), ("b", None), False),  # all of b was held out
+        (("a", "b"), ("c", "b"), True),  # unless b is another text now
+        (("a", "python-docs"), ("python-docs", None), True),
+        (("python-docs:8,python-source:2", "python-docs"), ("python-docs:8,python-source:2", None), True),
+        (("a", "b"), ("c", "d"), False),
+    ],
+)
+def test_a_text_may_have_been_read_if_it_was_trained_on_or_is_another_now(tmp_path, earlier, later, has_read):
+    (data, own), (now, judged) = earlier, later
+    Record(data=data, settings={"held_out": own}, validation_text="1", test_text="1", parameters=1).write(tmp_path)
+    settings = TrainConfig(init=str(tmp_path), data=now, held_out=judged, test=True)
+    assert bool(describe_caution(settings, held_out(1, 2))) == has_read
+    with pytest.raises(InputError, match="now for the test") if has_read else nullcontext():
+        check_beginnings(settings, ["a document"])

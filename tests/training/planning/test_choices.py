@@ -76,20 +76,20 @@ def test_dropout_grows_with_the_size_of_the_model_and_the_passes_over_its_text()
 
 
 @pytest.mark.parametrize(
-    ("asked", "often", "data", "held_out"),
+    ("asked", "may_add", "data"),
     [
-        (TrainConfig(), False, "python-docs", None),
-        (TrainConfig(), True, choices.WITH_SOURCE, "python-docs"),
-        (TrainConfig(data="python-docs"), True, "python-docs", None),
-        (TrainConfig(data="book.txt", held_out="page.txt"), True, "book.txt", "page.txt"),
-        (TrainConfig(held_out="page.txt"), True, "python-docs", "page.txt"),
-        (TrainConfig(init="runs/a"), True, "python-docs", None),
-        (TrainConfig(teacher="runs/a", objective="distill"), True, "python-docs", None),
+        (TrainConfig(), True, "python-docs"),
+        (TrainConfig(data="python-docs"), False, "python-docs"),
+        (TrainConfig(data="book.txt", held_out="page.txt"), False, "book.txt"),
+        (TrainConfig(held_out="page.txt"), False, "python-docs"),
+        (TrainConfig(init="runs/a"), False, "python-docs"),
+        (TrainConfig(teacher="runs/a", objective="distill"), False, "python-docs"),
     ],
 )
-def test_only_a_new_model_whose_text_is_open_gets_source_code(asked, often, data, held_out):
-    found = choices.choose_text(asked, choices.MOST_PASSES + 1e-6 if often else choices.MOST_PASSES)
-    assert found == replace(asked, data=data, held_out=held_out)
+def test_only_a_new_model_whose_text_is_open_may_get_source_code(asked, may_add, data):
+    assert choices.may_add_source(asked) == may_add
+    assert choices.name_text(asked) == replace(asked, data=data)
+    assert choices.with_source(asked) == replace(asked, data=choices.WITH_SOURCE, held_out="python-docs")
 
 
 def test_the_help_of_the_text_names_the_passes():

@@ -25,7 +25,7 @@ LARGE = models.skeleton("vidya-v2", "nano", context_length=1024)
 
 def settings(asked: TrainConfig, dial: Dial = DIAL) -> RunSettings:
     size = dial.choose(asked)
-    named = choices.choose_text(replace(asked, size=size))
+    named = choices.name_text(replace(asked, size=size))
     return choices.choose_settings(named, dial.candidates[size], dial.rates, int(dial.unique_tokens))
 
 
@@ -131,7 +131,9 @@ def test_a_trial_of_seconds_is_not_asked_to_go_on():
 
 def test_of_another_model_or_another_text_only_the_order_is_told():
     source = {"data": choices.WITH_SOURCE}
-    for change in ({"data": "shakespeare"}, {"set": "num_heads=6"}, {"held_out": "shakespeare"}, source):
+    teacher = {"objective": "distill", "teacher": "runs/a"}
+    unusual = ({"set": "num_heads=6"}, {"held_out": "shakespeare"}, {"optimizer": "sgd"}, teacher)
+    for change in ({"data": "shakespeare"}, source, *unusual):
         rows = DIAL.rows(settings(TrainConfig(minutes=10.0, **change)))
         assert "bits per byte" not in rows["size"] + rows["more time"]
         assert "20m 00s: nano, " in rows["more time"]
@@ -140,6 +142,15 @@ def test_of_another_model_or_another_text_only_the_order_is_told():
 def test_of_the_default_text_with_source_code_the_losses_are_told():
     asked = TrainConfig(minutes=10.0, data=choices.WITH_SOURCE, held_out="python-docs")
     assert DIAL.rows(settings(asked))["size"].startswith("nano is the best for this time: 1.")
+
+
+def test_more_time_adds_source_code_where_the_text_is_open():
+    minutes = 1.01 * choices.MOST_PASSES * DIAL.unique_tokens / DIAL.speed(LADDER["nano"]) / 60 / 10
+    for may_add, said in ((False, "passes over the text"), (True, "nano, and source code would join the text")):
+        dial = replace(DIAL, may_add_source=may_add)
+        twice, ten, _ = dial.rows(settings(TrainConfig(minutes=minutes), dial))["more time"].split("; ")
+        assert twice.endswith("passes over the text")
+        assert ten.endswith(said)
 
 
 def test_without_a_choice_nothing_is_said():

@@ -57,7 +57,7 @@ def text(train: int = 1_000, validation: int = 1_000, used: int = 4_096) -> Toke
 
 
 def planned(settings: TrainConfig, words: TokenizedCorpus | None = None) -> Plan:
-    found = chosen(choices.choose_text(settings))
+    found = chosen(choices.name_text(settings))
     return Plan(found, NANO, words or text(), RATES, rows=plan_rows(found))
 
 
