@@ -18,8 +18,6 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.random import generator
 from minigrad.typing import Array
 
-_SMALL = 64  # inputs of at most this many elements are checked one element at a time
-
 
 class GradientError(AssertionError):
     """A gradient differs from the central difference; the message says where and by how much."""
@@ -32,11 +30,13 @@ def check(
     rtol: float = 1e-5,
     atol: float = 1e-7,
     seed: int = 0,
+    small: int = 64,
 ) -> None:
     """Compare the gradients of `function` with respect to its float64 arguments with central differences.
 
     `function` takes one Tensor per array and returns a Tensor of any shape. If it has several elements, the slopes are
-    those of their sum with fixed random weights, so that each of them counts. Arrays of integers are not checked.
+    those of their sum with fixed random weights, so that each of them counts. An array of at most `small` elements is
+    checked one element at a time. Arrays of integers are not checked.
     Raises GradientError naming the operation, argument and index, with both values; TypeError for float32 arrays, and
     if no array is float64, because nothing would be checked.
 
@@ -64,7 +64,7 @@ def check(
     for position, (array, gradient) in enumerate(zip(arrays, gradients, strict=True)):
         if gradient is None:
             continue
-        for label, direction in _directions(array, seed + position):
+        for label, direction in _directions(array, seed + position, small):
             plus, minus = value(position, array + step * direction), value(position, array - step * direction)
             expected = (plus - minus) / (2 * step)
             got = float(np.vdot(gradient, direction))
@@ -88,9 +88,9 @@ def _analytic(
     return name, [zero if t.grad is None else t.grad for t, zero in zip(tensors, zeros, strict=True)]
 
 
-def _directions(array: Array, seed: int) -> list[tuple[str, Array]]:
+def _directions(array: Array, seed: int, small: int) -> list[tuple[str, Array]]:
     """Return the directions to change an input along: one per element of a small input, or a single random one."""
-    if array.size > _SMALL:
+    if array.size > small:
         direction = generator(seed, "gradcheck direction").standard_normal(array.shape)
         return [("along a random direction", direction / np.linalg.norm(direction))]
     units = np.eye(array.size).reshape(array.size, *array.shape)

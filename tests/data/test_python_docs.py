@@ -32,6 +32,11 @@ def parts():
     return corpus.load().split()
 
 
+@pytest.fixture(scope="module")
+def source():
+    return set(corpus.load("python-source").documents)
+
+
 def digest(documents):
     return hashlib.sha256("\0".join(documents).encode()).hexdigest()[:16]
 
@@ -87,13 +92,14 @@ def test_all_else_is_trained_on_but_what_repeats_text_that_is_held_out(sources, 
     assert 0.92 < num_bytes(parts.train) / num_bytes(text.documents) < 0.96
 
 
-def test_python_source_has_no_module_that_the_default_text_holds_out(parts):
+def test_python_source_has_no_module_that_the_default_text_holds_out(parts, source):
     """Its docstrings would be there, and its names: 14% of the runs of five words of the validation text, not 3%."""
-    folder, source = python_docs.library_folder(), set(corpus.load("python-source").documents)
+    folder = python_docs.library_folder()
     headings = {text.partition("\n")[0] + "." for text in (*parts.validation, *parts.test)}
     left_out = 0
     for path in python_docs.python_files(folder):
-        if any(heading.startswith(f"{python_docs.module_at(path)}.") for heading in headings):
+        prefix = f"{python_docs.module_at(path)}."
+        if any(heading.startswith(prefix) for heading in headings):
             left_out += 1
             text = python_docs.read_source(folder / path)
             assert text not in source or len(text) < 50, path  # one line, which other packages have too

@@ -70,8 +70,13 @@ def heading(document: str) -> str:
     return document.partition("\n")[0]
 
 
-def test_the_default_text_has_no_comments_of_modules_that_are_held_out():
-    library, found = python_docs.library_documentation(), python_docs.read()
+@pytest.fixture(scope="module")
+def default_text():
+    return python_docs.library_documentation(), python_docs.read(), corpus.load().split().train
+
+
+def test_the_default_text_has_no_comments_of_modules_that_are_held_out(default_text):
+    library, found, train = default_text
     held_out = (*found.validation, *found.test)
     modules = {heading(text) for text in held_out}
     assert any(name.startswith("numpy.") for name in modules)
@@ -81,5 +86,5 @@ def test_the_default_text_has_no_comments_of_modules_that_are_held_out():
     documents = set(python_docs.comments([], held_out))
     assert modules.isdisjoint(map(heading, documents))
     assert 0.8e6 < num_bytes(documents) < num_bytes(everything) < 2e6
-    trained = [text for text in corpus.load().split().train if text not in set(library)]
+    trained = {*train} - {*library}
     assert modules.isdisjoint(map(heading, trained))

@@ -332,7 +332,7 @@ def test_full_memory_is_a_fault_with_a_way_out(capsys, monkeypatch, folder):
     "changes",
     [
         {"num_hidden_layers": 2_000_000},
-        {"num_hidden_layers": 9_000},
+        {"num_hidden_layers": 900},
         {"head_dim": 10**9},
         {"head_dim": 65_536, "num_attention_heads": 65_536},
         {"vocab_size": 4 * 10**17},

@@ -126,7 +126,8 @@ def test_intervals_over_three_seeds_are_those_of_the_recorded_differences(
 
 
 def test_the_law_expects_of_source_code_what_is_recorded() -> None:
-    record, nano = RECORDS["source-by-passes"], scaling.CURVES["nano"][0].parameters
+    record, shares = RECORDS["source-by-passes"], RECORDS["source-by-share"]
+    nano = scaling.CURVES["nano"][0].parameters
     parts, sources = (
         [float(each.value) for each in numbers(record.values(name)[0])]
         for name in record.figures
@@ -142,6 +143,12 @@ def test_the_law_expects_of_source_code_what_is_recorded() -> None:
         assert float(by_law) == pytest.approx(scaling.LAW.loss(nano, tokens, text), abs=6e-4)
         assert float(mixed_by_law) == pytest.approx(scaling.LAW.loss(nano, tokens, both), abs=6e-4)
         assert float(difference) == pytest.approx(float(mixed) - float(alone), abs=1.1e-3)
+    half, whole = ("half", 4_096_000, parts[1], sources[1]), ("all", 12_288_000, parts[0], sources[0])
+    for part, tokens, text, source in (half, whole):
+        (row,) = (name for name in shares.figures if name.startswith(part) and name.endswith("by the law"))
+        for share, printed in zip((0.0, 0.1, 0.2, 0.4), shares.values(row), strict=True):
+            both = length_as_one([1 - share, share], [int(text), int(source)])
+            assert printed in ("", f"{scaling.LAW.loss(nano, tokens, both):.3f}")
 
 
 def test_the_recorded_law_is_the_one_in_use() -> None:
