@@ -143,12 +143,12 @@ def check_enough(text: Corpus | Mixture, *, test: bool = False) -> None:
         )
 
 
-def parse_shares(data: str) -> dict[str, float]:
+def parse_shares(data: str, flag: str = "--data") -> dict[str, float]:
     """Return the shares of the texts in `data` by their names; they add up to 1. A single text needs no weight.
 
     A weight follows the last colon of a name, so an address may hold colons; a name with a comma in it cannot
-    have one. Raises InputError for a weight that is not a number above 0, for a text without a weight or with two, and
-    for a share below a ten-thousandth.
+    have one. Raises InputError, which names the `flag` that was given, for a weight that is not a number above 0, for a
+    text without a weight or with two, and for a share below a ten-thousandth.
 
     >>> parse_shares("wiki.txt:3,code:1"), parse_shares("wiki.txt")
     ({'wiki.txt': 0.75, 'code': 0.25}, {'wiki.txt': 1.0})
@@ -161,17 +161,17 @@ def parse_shares(data: str) -> dict[str, float]:
         name, _, weight = part.rpartition(":")
         if not name:
             missing = "name" if part.startswith(":") else "weight"
-            raise InputError(f"--data {data}: {part!r} has no {missing}; expected NAME:WEIGHT,NAME:WEIGHT,...")
+            raise InputError(f"{flag} {data}: {part!r} has no {missing}; expected NAME:WEIGHT,NAME:WEIGHT,...")
         if not _is_number(weight) or not 0 < float(weight) < math.inf:
-            raise InputError(f"--data {data}: the weight of {name} is {weight!r}; expected a number above 0")
+            raise InputError(f"{flag} {data}: the weight of {name} is {weight!r}; expected a number above 0")
         if name in weights:
-            raise InputError(f"--data {data}: {name} is given twice; give it once, with the sum of its weights")
+            raise InputError(f"{flag} {data}: {name} is given twice; give it once, with the sum of its weights")
         weights[name] = float(weight)
     total = sum(weights.values())
     shares = {name: weight / total for name, weight in weights.items()}
     for name, share in shares.items():
         if share < SMALLEST_SHARE:
-            raise InputError(f"--data {data}: the share of {name} is {share:.2g}; expected at least {SMALLEST_SHARE:g}")
+            raise InputError(f"{flag} {data}: the share of {name} is {share:.2g}; expected at least {SMALLEST_SHARE:g}")
     return shares
 
 

@@ -32,7 +32,7 @@ def check_places(settings: TrainConfig, tokenizers: Collection[str] = ()) -> Non
         _check_conversations(settings)
     texts = [] if settings.is_lesson or settings.data == "auto" else [*mixture.parse_shares(settings.data)]
     texts += [] if settings.held_out is None else [settings.held_out]
-    texts += [] if settings.replay_text is None else mixture.parse_shares(settings.replay_text)
+    texts += [] if settings.replay_text is None else mixture.parse_shares(settings.replay_text, "--replay-text")
     for text in texts:
         corpus.check_name(text)
     if settings.is_lesson and settings.replay_text is None and (record := Record.known(Path(settings.init or ""))):

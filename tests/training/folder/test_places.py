@@ -87,6 +87,8 @@ def test_a_relative_text_of_a_recorded_run_is_looked_for_where_the_run_was_start
     with pytest.raises(InputError, match=f"^{start}, or give --replay-text$"):
         check_places(lessons)
     check_places(replace(lessons, replay_text="python-docs"))
+    with pytest.raises(InputError, match="--replay-text python-docs:0,book:1: the weight of python-docs is '0'"):
+        check_places(replace(lessons, replay_text="python-docs:0,book:1"))
     (here / "texts").mkdir()
     check_places(TrainConfig(resume="runs"))
 
