@@ -214,6 +214,8 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
         description, documents = loaded.description, tuple(loaded.documents)
         if is_its_own:
             description = f"{config.split} text of the run ({description})"
+        elif name in mixture.parse_shares(record.text_name) and (held_out or name not in corpus.NAMES):
+            description += ", on which the model was trained"
     tokens = prepare(documents, tok)
     if is_its_own:
         check_unseen(config, record, documents, tokens)

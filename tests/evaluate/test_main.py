@@ -162,6 +162,9 @@ def test_of_text_that_only_judges_a_run_nothing_else_is_read(finished, evaluated
     assert found["bytes"] == len(judged.read_bytes())
     write("gone.txt", str(judged), "another text")
     assert f"the validation text of {judged} is not the one" in evaluated(copy, code=2)
+    write(f"gone.txt:1,{judged}:1", "other.txt", "")
+    found = evaluated(copy, "--data", judged, "--json")
+    assert found["text"] == f"text in {judged}, on which the model was trained"
     write("gone.txt", "python-docs", "that of another Python")
     for data in ([], ["--data", "python-docs"]):
         complaint = evaluated(copy, *data, code=2)
