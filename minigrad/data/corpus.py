@@ -15,7 +15,6 @@ import platform
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from minigrad.data import python_docs
 from minigrad.data.download import download
@@ -101,44 +100,34 @@ class Corpus:
         return replace(parts, train=tuple(parts.train)) if isinstance(self.documents, tuple) else parts
 
 
-class HeldOut(NamedTuple):
-    """A text to judge a model by, which it is not trained on: its name, what it is in words, and its documents."""
-
-    name: str
-    description: str
-    validation: tuple[str, ...]
-    test: tuple[str, ...]
-
-
 def load(
-    name: str = DEFAULT, *, held_out: HeldOut | None = None, progress: Callable[[str], None] | None = None
+    name: str = DEFAULT, *, held_out: Corpus | None = None, progress: Callable[[str], None] | None = None
 ) -> Corpus:
     """Return the corpus of that name: one of `NAMES`, a file, a folder, or an address that starts with http.
 
-    `held_out` takes the place of the parts that would be held out of the documents. `progress` is called with a
-    sentence before a download, which is kept in the cache folder, and while a long text is read. Raises InputError if
-    there is no such name or no UTF-8 text under it, and RunError if a download fails or this Python has no source of
-    its standard library.
+    The parts that `held_out` holds out take the place of those of the documents (`read_held_out`). `progress` is called
+    with a sentence before a download, which is kept in the cache folder, and while a long text is read. Raises
+    InputError if there is no such name or no UTF-8 text under it, and RunError if a download fails or this Python has
+    no source of its standard library.
     """
     if held_out is None:
         return _python_docs() if name == DEFAULT else Corpus(name, *_read(name, progress))
     if name == held_out.name == DEFAULT:
-        return replace(_python_docs(), validation_text=held_out.description)
+        return replace(held_out, validation_text=held_out.description)
     description, documents = _read(name, progress)
-    parts = held_out.validation, held_out.test
+    parts = held_out.split().validation, held_out.split().test
     return Corpus(name, description, documents, *parts, unrepeated=True, validation_text=held_out.description)
 
 
-def read_held_out(name: str, progress: Callable[[str], None] | None = None) -> HeldOut:
-    """Return the text of that name to judge by: both parts that one of `NAMES` holds out, or all of another text.
+def read_held_out(name: str, progress: Callable[[str], None] | None = None) -> Corpus:
+    """Return the corpus of that name to judge by: one of `NAMES` holds out both parts, any other text all of itself.
 
-    A file, a folder or an address has no text for the test. Arguments and errors: like `load`.
+    So a file, a folder or an address has no text for the test. Arguments and errors: like `load`.
     """
-    if name not in NAMES:
-        text = load_for_evaluation(name, progress=progress)
-        return HeldOut(name, text.description, tuple(text.documents), ())
-    text = load(name, progress=progress)
-    return HeldOut(name, text.description, text.split().validation, text.split().test)
+    if name in NAMES:
+        return load(name, progress=progress)
+    text = load_for_evaluation(name, progress=progress)
+    return replace(text, documents=(), validation=tuple(text.documents))
 
 
 def load_for_evaluation(

@@ -204,17 +204,14 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
     if is_its_own:
         check_texts(record, ", or give --data", to_judge=True)
         check_has_test(config, record)
-    if is_its_own and held_out is None:
-        own = mixture.load(record.text_name, progress=tell)
+        own = corpus.read_held_out(held_out, tell) if held_out else mixture.load(record.text_name, progress=tell)
         description, parts = f"{config.split} text of the run ({own.description})", own.split()
         documents = parts.test if config.split == "test" else parts.validation
     else:
-        name = str(held_out if is_its_own else config.data)
+        name = str(config.data)
         loaded = corpus.load_for_evaluation(name, config.split, progress=tell)
         description, documents = loaded.description, tuple(loaded.documents)
-        if is_its_own:
-            description = f"{config.split} text of the run ({description})"
-        elif name in mixture.parse_shares(record.text_name) and (held_out or name not in corpus.NAMES):
+        if name in mixture.parse_shares(record.text_name) and (held_out or name not in corpus.NAMES):
             description += ", on which the model was trained"
     tokens = prepare(documents, tok)
     if is_its_own:

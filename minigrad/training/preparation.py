@@ -188,8 +188,7 @@ class Preparation:
         goal, named = models.smallest_published(asked.model), choices.name_text(asked)
         text, may_add_source = self.read_corpus(named), choices.may_add_source(asked)
         dial = Dial(skeletons, rates, text.bytes_as_one, goal, self.opening.world.size, may_add_source)
-        passes = dial.passes(named)
-        if not may_add_source or passes <= choices.MOST_PASSES:
+        if not may_add_source or (passes := dial.passes(named)) <= choices.MOST_PASSES:
             return named, text, dial
         say(
             f"this run would read {named.data} about {format_estimate(passes)} times, so a fifth of its tokens come "

@@ -46,6 +46,8 @@ def test_a_large_input_is_checked_along_a_direction() -> None:
     gradcheck.check(lambda t: t * t, x)
     with pytest.raises(GradientError, match=r"one_bad_element.*along a random direction"):
         gradcheck.check(one_bad_element, x)
+    with pytest.raises(GradientError, match=r"at index \(17, 3\)"):
+        gradcheck.check(one_bad_element, x, small=x.size)
 
 
 def test_slopes_of_one_output_are_not_weighted_and_others_say_that_they_are() -> None:

@@ -49,7 +49,7 @@ MOST_PASSES = 4.0
 """The most passes over the default text for which a new model reads it alone.
 
 Up to four passes teach nearly as much as new text (Muennighoff et al. 2023, arXiv 2305.16264). With source code, a nano
-gained little in 2.3 passes and more in 4.6 and above (docs/results.md, "Source code beside the documentation").
+gained little in 2.3 passes and more in 4.0 and above (docs/results.md, "Source code beside the documentation").
 """
 
 _MOST_SHARE = 0.25  # of the FLOPs of a step, that Muon may take
