@@ -17,6 +17,9 @@ Result = dict[str, Any]
 
 _SAME = {"code": "version of the code", "versions": "set of versions"}
 _CUT = ("context", "batch", "accumulate", "documents")  # a run that reads other pieces has another order
+_OF_THE_LENGTH = ("steps", "decay", "decay_start", "eval_every", "log_every", "save_every")
+_CHOSEN = {"lr": "learning rate", "warmup": "warm-up", "dropout": "dropout"}  # by train.py, for a model and a length
+_SLOWER = 1.02  # how far the times of one seed may be apart in runs of equal time
 
 
 def check(study: Study, results: Sequence[Result]) -> None:
@@ -61,6 +64,8 @@ def _of_one(study: Study, result: Result) -> Iterator[str]:
             yield f"{_called(result)} was trained with {name} {used.get(name)}, and its flags say {value}"
     if "set" in used and "set" not in given:
         yield f"{_called(result)} was trained with set {used['set']}, which its flags do not have"
+    if used["data"] != job["corpus"]:
+        yield f"{_called(result)} was trained on {used['data']}, and its text is {job['corpus']}"
     own = {"model": arm.model, "attributes": arm.attributes}
     if result.get("arm", own) != own:  # the oldest results do not name their class
         yield f"{_called(result)} is of the class and attributes {result['arm']}, and its arm says {own}"
@@ -84,9 +89,14 @@ def _of_all(study: Study, rows: Sequence[Result]) -> Iterator[str]:
     """Yield what is wrong between the runs of one text and one length."""
     yield from _unequal_parameters(study, rows)
     yield from _unpaired(study, rows)
-    judged_by = {(each["text"], each["validation_text"]) for each in rows}  # hashes of tokens
-    if len(judged_by) > len({text for text, _ in judged_by}):
-        yield "they were judged on more than one validation text"
+    for row, control, name in _unlike_control(study, rows):
+        if name not in _CHOSEN:
+            values = row["settings"].get(name), control["settings"].get(name)
+            yield f"{_called(row)} has {name} {values[0]}, the control {values[1]}, and the flags of neither name it"
+    for part in ("validation", "test"):
+        judged_by = {(each["text"], each.get(f"{part}_text")) for each in rows}  # hashes of tokens
+        if len(judged_by) > len({text for text, _ in judged_by}):
+            yield f"they were judged on more than one {part} text"
     arithmetic = {(each["settings"].get("precision"), each["arithmetic"]) for each in rows}
     if len(arithmetic) > len({precision for precision, _ in arithmetic}):
         of = "; ".join(sorted({each["arithmetic"] for each in rows}))
@@ -100,8 +110,53 @@ def _of_all(study: Study, rows: Sequence[Result]) -> Iterator[str]:
         counts = {(each["text"], tuple(row[1] for row in each["documents"][length])): each for each in rows}
         if len(counts) > len({each["text"] for each in rows}):
             yield "documents differ in their numbers of tokens, although the tokenizer is the same"
-    if rows[0]["job"]["kind"] == "seconds" and len({each["hardware"] for each in rows}) > 1:
+    if rows[0]["job"]["kind"] == "seconds":
+        yield from _unequal_times(rows)
+
+
+def _unequal_times(rows: Sequence[Result]) -> Iterator[str]:
+    if len({each["hardware"] for each in rows}) > 1:
         yield "runs of equal seconds were made on different machines"
+    for several in _by_seed(rows).values():
+        first, last = (choose(several, key=lambda each: each["seconds"]) for choose in (min, max))
+        if last["seconds"] > _SLOWER * first["seconds"]:
+            taken = f"took {first['seconds']:.0f} seconds and {_called(last)} {last['seconds']:.0f}"
+            yield f"{_called(first)} {taken}: with equal seconds, times may differ by {100 * (_SLOWER - 1):.0f}%"
+
+
+def _by_seed(rows: Sequence[Result]) -> dict[int, list[Result]]:
+    found = defaultdict[int, list[Result]](list)
+    for each in rows:
+        found[each["job"]["seed"]].append(each)
+    return found
+
+
+def _unlike_control(study: Study, rows: Sequence[Result]) -> Iterator[tuple[Result, Result, str]]:
+    """Yield a run, that of the control with its seed, and a setting that differs though no flags of theirs name it.
+
+    What follows from the length of a run may differ, and how the text is cut is compared where runs are paired.
+    """
+    for several in _by_seed(rows).values():
+        control = next((each for each in several if each["job"]["arm"] == study.control), None)
+        for each in several if control else ():
+            flags = study.given(study.named(each["job"]["arm"])) | study.given(study.named(study.control))
+            names = (each["settings"].keys() | control["settings"].keys()) - {"set", *flags, *_CUT, *_OF_THE_LENGTH}
+            differs = [name for name in names if each["settings"].get(name) != control["settings"].get(name)]
+            yield from ((each, control, name) for name in sorted(differs))
+
+
+def chosen_otherwise(study: Study, rows: Sequence[Result]) -> Iterator[str]:
+    """Yield a sentence for each arm and setting that train.py chose otherwise than for the control.
+
+    It chooses a learning rate, a warm-up and a dropout by the size of a model and the length of its run. An arm is
+    compared with them, as a user would train it, so this is not refused; but a difference may be one of these settings.
+    """
+    found = defaultdict[tuple[str, str], list[tuple[float, float]]](list)
+    for row, control, name in _unlike_control(study, rows):
+        found[row["job"]["arm"], name].append((row["settings"].get(name, 0.0), control["settings"].get(name, 0.0)))
+    for (arm, name), values in found.items():
+        own, others = (" to ".join(f"{each:g}" for each in sorted({min(v), max(v)})) for v in zip(*values, strict=True))
+        yield f"{arm}: train.py chose a {_CHOSEN[name]} of {own}, and for the control of {others}."
 
 
 def _unequal_parameters(study: Study, rows: Sequence[Result]) -> Iterator[str]:
@@ -121,7 +176,6 @@ def _unequal_parameters(study: Study, rows: Sequence[Result]) -> Iterator[str]:
 def _unpaired(study: Study, rows: Sequence[Result]) -> Iterator[str]:
     """Yield the runs of one seed that read another text, or other pieces or another order of it."""
     orders = defaultdict[str, set[int]](set)
-    seeds = defaultdict[int, list[Result]](list)
     twice = set[tuple[Any, ...]]()
     for each in rows:
         job = each["job"]
@@ -129,12 +183,10 @@ def _unpaired(study: Study, rows: Sequence[Result]) -> Iterator[str]:
         if (key := (job["arm"], job["seed"], job["rate"] if job["tunes"] else None)) in twice:
             yield f"there are two runs of {_called(each)}"
         twice.add(key)
-        if not study.named(job["arm"]).own_order:
-            seeds[job["seed"]].append(each)
     for several in orders.values():
         if len(several) > 1:
             yield f"runs with the seeds {sorted(several)} read the same tokens in the same order: they are not several"
-    for seed, paired in seeds.items():
+    for seed, paired in _by_seed([each for each in rows if not study.named(each["job"]["arm"]).own_order]).items():
         cuts = {(each["text"], *(each["settings"].get(name) for name in _CUT)): each for each in paired}
         if len(cuts) > 1:
             first, other, *_ = cuts.values()

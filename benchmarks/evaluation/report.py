@@ -21,7 +21,7 @@ from minigrad.system import hardware  # isort: skip  (before NumPy)
 import numpy as np
 
 from benchmarks.evaluation import intervals
-from benchmarks.evaluation.checks import Result
+from benchmarks.evaluation.checks import Result, chosen_otherwise
 from benchmarks.evaluation.figures import Bar, forest
 from benchmarks.evaluation.intervals import Difference, holm
 from benchmarks.evaluation.results import Results, chosen_rate, nats, read, read_table, score, write_table
@@ -284,6 +284,7 @@ def _of(study: Study, results: Results, comparison: Comparison) -> Iterator[Bloc
             if part == "documents" and length == study.judged[0]:
                 yield from spreads_along(study, results, comparison)
                 yield details(study, results, comparison, length)
+                yield from chosen_otherwise(study, list(_runs(study, results, comparison)))
                 yield _curves(study, results, comparison)
 
 

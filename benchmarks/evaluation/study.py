@@ -256,9 +256,14 @@ class Study:
         ]
 
     def arms_and_seeds(self) -> Iterator[tuple[Arm, int]]:
-        """Yield the arms and seeds of each comparison, one seed of all arms after the other."""
+        """Yield the arms and seeds of each comparison, one seed of all arms after the other.
+
+        Another arm begins with each seed, so that none always has the same neighbour on the machine.
+        """
         for seed in range(self.first_seed, max(self.seeds_of(arm).stop for arm in self.arm)):
-            yield from ((arm, seed) for arm in self.arm if seed in self.seeds_of(arm))
+            first = (seed - self.first_seed) % len(self.arm)
+            in_turn = self.arm[first:] + self.arm[:first]
+            yield from ((arm, seed) for arm in in_turn if seed in self.seeds_of(arm))
 
     def plans(self, job: Job) -> bool:
         """Whether a run is one of the study; a run that is compared may have any rate of its arm."""

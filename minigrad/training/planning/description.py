@@ -42,7 +42,7 @@ def summarise(plan: Plan, folder: Path) -> str:
             "text": f"{name}: {size}{held_out}",
             **_source_rows(plan.text, _tokens_to_read(plan)),
             **{name: whole[name] for name in (*_UNUSUAL, *plan.rows)},
-            "arithmetic": backend.describe(),
+            "arithmetic": f"{backend.describe()} at {_rate(plan)}: about {_speed(plan)}",
             "length": whole["length"],
             "memory": f"about {format_bytes(plan.memory().total)}; the same command with --plan says more",
             "run folder": str(folder),
@@ -94,7 +94,7 @@ def _tokens_to_read(plan: Plan) -> float | None:
 
 def _budget_rows(plan: Plan) -> dict[str, str]:
     memory = plan.memory()
-    products = f"matrix products at {plan.rates.products / 1e9:,.0f} GFLOP/s ({backend.describe()})"
+    products = f"matrix products at {_rate(plan)} ({backend.describe()})"
     if hardware.threads() > 1 and not blas.can_use_one_thread():
         products += ", no replicas because the threads of NumPy's BLAS cannot be set"
     shared = "layers" if divides_layers(plan.settings, plan.world) else "sequences of a step and its update"
@@ -110,11 +110,18 @@ def _budget_rows(plan: Plan) -> dict[str, str]:
         "machine": f"{hardware.describe()}; {products}",
         "variables": environment.other_processor(),
         "processes": processes if plan.world.size > 1 else "",
-        "speed": f"about {format_estimate(plan.tokens_per_second())} tokens/s, "
-        f"at {plan.flops_per_token() / 1e6:,.1f} MFLOP per token",
+        "speed": f"about {_speed(plan)}, at {plan.flops_per_token() / 1e6:,.1f} MFLOP per token",
         "length": _length(plan),
         **(plan.dial.rows(plan.settings) if plan.dial else {}),
     }
+
+
+def _rate(plan: Plan) -> str:
+    return f"{plan.rates.products / 1e9:,.0f} GFLOP/s"
+
+
+def _speed(plan: Plan) -> str:
+    return f"{format_estimate(plan.tokens_per_second())} tokens/s"
 
 
 def _length(plan: Plan) -> str:

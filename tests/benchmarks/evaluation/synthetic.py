@@ -59,7 +59,8 @@ def result(study: Study, arm: str, seed: int, **changes: Any) -> dict[str, Any]:
         "versions": {"python": "3.11"},
         "arithmetic": "own",
         "hardware": "a machine",
-        "settings": {"seed": seed, "context": 256, "batch": 8, "accumulate": 1, "documents": "packed", "lr": 0.006},
+        "settings": {"data": "python-docs", "seed": seed, "context": 256, "batch": 8, "accumulate": 1}
+        | {"documents": "packed", "optimizer": "muon", "lr": 0.006},
         "parameters": 1_000_000,
         "text": "t",
         "validation_text": "v",

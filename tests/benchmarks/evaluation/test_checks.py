@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.evaluation.checks import check, problems
+from benchmarks.evaluation.checks import check, chosen_otherwise, problems
+from benchmarks.evaluation.report import blocks, markdown
 from benchmarks.evaluation.results import Results, read_table, write_table
 from minigrad.errors import InputError
 from tests.benchmarks.evaluation.synthetic import TEXT, result, results, study
@@ -51,6 +52,13 @@ def more_tokens_at_256(row: dict[str, Any]) -> None:
         (lambda row: row["job"].update(rate=0.01), r"'equal' \(seed 3\) is not one of the runs that the study plans"),
         (lambda row: row["job"].update(seed=8), r"'equal' \(seed 8\) is not one of the runs"),
         (lambda row: row["job"].update(amount=2_000_000), "is not one of the runs"),
+        (lambda row: row["settings"].update(data="notes"), "was trained on notes, and its text is python-docs"),
+        (
+            lambda row: row["settings"].update(optimizer="adamw"),
+            r"'equal' \(seed 3\) has optimizer adamw, the control muon, and the flags of neither name it",
+        ),
+        (lambda row: row["settings"].update(ema=0.999), "has ema 0.999, the control None"),
+        (lambda row: row.update(test_text="another"), "judged on more than one test text"),
         (lambda row: row["settings"].update(set="width=12"), "trained with set width=12, which its flags do not have"),
         (lambda row: row.update(parameters=1_000_001), "the runs of the arm 'equal' differ in their numbers of param"),
         (lambda row: row.update(arm={"model": "a.py:B", "attributes": {}}), "is of the class and attributes .*a.py:B"),
@@ -133,15 +141,46 @@ def test_runs_of_equal_seconds_are_of_one_machine_and_as_long(tmp_path: Path) ->
     rows = results(made)
     for each in rows:
         each["job"].update(kind="seconds", amount=100)
+        each["seconds"] = {0: 91.0, 1: 109.0}.get(each["job"]["seed"], 100.0)
     check(made, rows)
-    rows[0]["seconds"], rows[1]["seconds"] = 91.0, 109.0
+    rows[2]["seconds"] = 101.9
     check(made, rows)
+    rows[2]["seconds"] = 102.1
+    (said,) = problems(made, rows)
+    assert said.endswith("took 100 seconds and 'control' (seed 2) 102: with equal seconds, times may differ by 2%")
     rows[0]["hardware"] = "another"
     rows[0]["seconds"], rows[1]["seconds"] = 89.0, 111.0
     found = " ".join(problems(made, rows))
     assert "different machines" in found
     assert "took 89 seconds of 100" in found
     assert "took 111 seconds of 100" in found
+
+
+def test_what_train_py_chooses_by_the_size_may_differ_and_is_reported(tmp_path: Path) -> None:
+    made = study(tmp_path)
+    rows = results(made)
+    for each in rows:
+        if each["job"]["arm"] == "better":
+            each["settings"] |= {"lr": 0.0036, "dropout": 0.01 * each["job"]["seed"]}
+    assert not list(problems(made, rows))
+    assert list(chosen_otherwise(made, rows)) == [
+        "better: train.py chose a dropout of 0 to 0.07, and for the control of 0.",
+        "better: train.py chose a learning rate of 0.0036, and for the control of 0.006.",
+    ]
+    report = markdown(list(blocks(made, Results(rows, []), {})))
+    assert report.count("train.py chose a") == 2
+
+
+def test_no_flag_excuses_a_setting_of_another_arm(tmp_path: Path) -> None:
+    made = study(tmp_path, TEXT.replace('name = "better"\n', 'name = "better"\nflags = "--optimizer adamw"\n'))
+    rows = results(made)
+    for each in rows:
+        if each["job"]["arm"] == "better":
+            each["settings"]["optimizer"] = "adamw"
+    assert not list(problems(made, rows))
+    (row,) = (each for each in rows if (each["job"]["arm"], each["job"]["seed"]) == ("equal", 3))
+    row["settings"]["optimizer"] = "adamw"
+    assert [each.partition(",")[0] for each in problems(made, rows)] == ["'equal' (seed 3) has optimizer adamw"]
 
 
 def test_the_last_step_may_read_more_tokens_than_are_left(tmp_path: Path) -> None:
@@ -156,7 +195,7 @@ def test_the_last_step_may_read_more_tokens_than_are_left(tmp_path: Path) -> Non
 
 
 def test_each_precision_may_have_an_arithmetic_of_its_own(tmp_path: Path) -> None:
-    made = study(tmp_path)
+    made = study(tmp_path, TEXT.replace('name = "equal"\n', 'name = "equal"\nflags = "--precision bfloat16"\n'))
     rows = [result(made, "control", 0), result(made, "equal", 0, arithmetic="tiles")]
     for row, precision in zip(rows, ("float32", "bfloat16"), strict=True):
         row["settings"]["precision"] = precision

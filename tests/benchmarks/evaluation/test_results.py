@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.evaluation.checks import Result
-from benchmarks.evaluation.intervals import Difference, holm, over_seeds_and_documents
+from benchmarks.evaluation.intervals import Difference, holm, over_seeds, over_seeds_and_documents
 from benchmarks.evaluation.report import Compared, compare, paired, spreads
 from benchmarks.evaluation.results import Results, chosen_rate, nats, read_table, score
 from benchmarks.evaluation.study import Comparison, Study
@@ -65,12 +65,33 @@ def test_two_studies_of_equal_time_are_corrected_for_both() -> None:
     assert [float(each) for each in printed.split(" and ")] == pytest.approx(found, abs=1.1e-3)
 
 
-def test_all_nine_pairs_of_the_offset_are_pooled_and_corrected_for_seven_tests() -> None:
+def test_all_nine_pairs_of_the_offset_are_pooled_and_corrected_for_eight_tests() -> None:
     both = difference("with the offset", "Llama", "wiola_added_short", "wiola_offset", part="test")
     (printed,) = OPENED.values("the offset, all nine pairs, test: gain; 95% interval; p, corrected")
     assert printed == "{:.3f}; {:.3f} to {:.3f}; {:.3f}".format(
-        -both.mean, *sorted(-end for end in both.interval()), 7 * both.p_differs()
+        -both.mean, *sorted(-end for end in both.interval()), 8 * both.p_differs()
     )
+
+
+def test_no_difference_on_other_tokens_is_shown_for_other_documents() -> None:
+    (study, results), record = load("wiola_or_llama"), read()["wiola-or-llama"]
+    (comparison,) = study.comparisons()
+
+    def others(arm: str, part: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return the loss of the other tokens by seed and document, and their number by document."""
+        rows = np.array([run[part]["256"] for _, run in sorted(results.of(comparison, arm).items())])
+        return rows[..., 2] - rows[..., 4], rows[0, :, 1] - rows[0, :, 3]
+
+    found: list[float] = []
+    for part in ("documents", "test"):
+        (wiola, tokens), (llama, _) = (others(arm, part) for arm in ("Wiola", "Llama"))
+        both = over_seeds_and_documents(wiola - llama, tokens)
+        found += [both.mean, *both.interval()]
+        if part == "documents":
+            (printed,) = record.values("the same over the seeds alone, validation")
+            assert floats(printed) == pytest.approx(over_seeds(wiola - llama, tokens).interval(), abs=5.1e-4)
+    (printed,) = record.values("difference on other tokens, over seeds and documents: validation, test")
+    assert floats(printed) == pytest.approx(found, abs=7e-4)
 
 
 def load(name: str) -> tuple[Study, Results]:
@@ -314,3 +335,33 @@ def test_what_the_studies_cost_and_how_much_their_seeds_differ_is_what_the_table
     assert record.value("all of them") == pytest.approx(total, abs=0.05)
     median = np.median([of_pairs / of_scores for of_scores, of_pairs in found.values()])
     assert record.value("of differences over that of scores, median") == pytest.approx(median, abs=0.006)
+
+
+def test_seeds_differ_much_the_same_on_both_texts_and_little_the_same_in_both_runs_of_a_pair() -> None:
+    pairs, texts = list[tuple[list[float], list[float]]](), list[tuple[list[float], list[float]]]()
+    for path in sorted((FOLDER / "tables").iterdir()):
+        study, results, _ = of_table(path)
+        for comparison, arm in product(study.comparisons(), study.arm):
+            control, runs = results.of(comparison, study.control), results.of(comparison, arm.name)
+            both = [(runs[seed], control[seed]) for seed in sorted(runs.keys() & control.keys())]
+            if arm.name == study.control or arm.leaks or len(both) < 2:
+                continue
+            length = study.judged[0]
+            if all(run["order"] == other["order"] for run, other in both):
+                pairs.append(([score(run, length) for run, _ in both], [score(other, length) for _, other in both]))
+            if all("test" in run and "test" in other for run, other in both):
+                on_validation, on_test = (
+                    [score(run, length, part) - score(other, length, part) for run, other in both]
+                    for part in ("documents", "test")
+                )
+                texts.append((on_validation, on_test))
+    record = read()["what-the-studies-cost"]
+    assert record.value("correlation of the two runs of a pair") == pytest.approx(correlation(pairs), abs=0.006)
+    said = record.value("correlation of paired differences on the validation text and on the test text")
+    assert said == pytest.approx(correlation(texts), abs=0.006)
+
+
+def correlation(arms: list[tuple[list[float], list[float]]]) -> float:
+    """Return the correlation within arms: each score is taken from the mean of its arm."""
+    rows = np.concatenate([np.array(each) - np.mean(each, axis=1, keepdims=True) for each in arms], axis=1)
+    return float(np.corrcoef(rows)[0, 1])

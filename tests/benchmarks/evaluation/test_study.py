@@ -70,7 +70,7 @@ def test_runs_are_listed_seed_by_seed(tmp_path: Path) -> None:
     (comparison,) = study.comparisons()
     assert comparison == Comparison("python-docs", "tokens", 100)
     assert [(arm.name, seed) for arm, seed in study.arms_and_seeds()] == [
-        ("a", 0), ("b", 0), ("a", 1), ("b", 1), ("b", 2),
+        ("a", 0), ("b", 0), ("b", 1), ("a", 1), ("b", 2),
     ]  # fmt: skip
     assert [(job.arm, job.rate, job.seed) for job in study.tuning_jobs()] == [
         (arm, rate, TUNED_FROM) for arm in "ab" for rate in (0.1, 0.2)

@@ -136,7 +136,7 @@ def test_the_brief_plan_has_six_lines_and_more_only_for_what_is_unusual(monkeypa
     plan = planned(TrainConfig(minutes=10.0), text(train=20_000_000))
     lines = summarise(plan, Path("runs/a")).splitlines()
     assert [line[:14].strip() for line in lines] == ["model", "text", "arithmetic", "length", "memory", "run folder"]
-    assert re.fullmatch(r"  arithmetic +(bfloat16|float32) .+", lines[2])
+    assert re.fullmatch(r"  arithmetic +(bfloat16|float32) .+ at 100 GFLOP/s: about [\d,]+ tokens/s", lines[2])
     assert re.fullmatch(r"  memory +about [\d.]+ MB; the same command with --plan says more", lines[4])
     assert lines[0] in describe(plan, Path("runs/a"))
     monkeypatch.setattr(description.environment, "FOUND", {"OPENBLAS_CORETYPE": "Haswell"})
