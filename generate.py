@@ -19,7 +19,6 @@ from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
 from minigrad.formats.folders import check_folder
-from minigrad.formats.json_files import read_json
 from minigrad.generation import console
 from minigrad.generation.settings import ALIASES, GenerateConfig
 from minigrad.options import assignments
@@ -30,7 +29,8 @@ from minigrad.system.limits import check_limits
 from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import close_output, prepare_output, quoted, say
 from minigrad.system.units import format_bytes
-from minigrad.training.folder.record import FILE, run_of
+from minigrad.training.folder.record import Record
+from minigrad.training.settings import TrainConfig
 from models.pretrained import find_runs
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
@@ -297,11 +297,13 @@ UNTAUGHT = (
 
 
 def was_taught_to_talk(folder: Path) -> bool | None:
-    """Return whether a run taught its model conversations; None for a folder that no run wrote."""
-    if (run := run_of(folder)) is None:
+    """Return whether a run, or one that it began from, taught conversations; None for a folder that no run wrote."""
+    if (record := Record.known(folder)) is None:
         return None
-    settings = read_json(run / FILE).get("settings")
-    return isinstance(settings, dict) and settings.get("objective") not in (None, "distill")
+    from minigrad.training.folder.run_folder import beginnings
+
+    records = [record, *(each for _, each in beginnings(record.used.get("init"), None))]
+    return any(TrainConfig(objective=each.used.get("objective")).is_lesson for each in records)
 
 
 def notice(text: str) -> None:

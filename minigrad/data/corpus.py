@@ -112,7 +112,7 @@ def load(
     """
     if held_out is None:
         return _python_docs() if name == DEFAULT else Corpus(name, *_read(name, progress))
-    if name == held_out.name == DEFAULT:
+    if name == held_out.name and name in NAMES:
         return replace(held_out, validation_text=held_out.description)
     description, documents = _read(name, progress)
     parts = held_out.split().validation, held_out.split().test

@@ -154,7 +154,8 @@ def parse_shares(data: str, flag: str = "--data") -> dict[str, float]:
     ({'wiki.txt': 0.75, 'code': 0.25}, {'wiki.txt': 1.0})
     """
     parts = [part.strip() for part in data.split(",")]
-    if len(parts) < 2 or corpus.exists(data) or not (any(map(_has_weight, parts)) or any(map(corpus.exists, parts))):
+    are_several = any(part in corpus.NAMES or _has_weight(part) or corpus.exists(part) for part in parts)
+    if len(parts) < 2 or corpus.exists(data) or not are_several:
         return {data: 1.0}
     weights = dict[str, float]()
     for part in parts:

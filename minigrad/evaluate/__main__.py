@@ -97,11 +97,11 @@ class EvaluatedText:
     tokens: TokenFile
     byte_lengths: Array
 
-    def spans(self, documents: str, context: int) -> Spans:
+    def spans(self, way: str, context: int) -> Spans:
         """Return the documents one by one ("packed"), or all in a row ("windows")."""
-        from minigrad.data.tokens.reading import reader
+        from minigrad.data.tokens import reading
 
-        return reader(documents, self.tokens, context).spans()
+        return reading.spans(way, self.tokens, context)
 
 
 def evaluate(config: EvaluateConfig) -> Evaluation:
@@ -192,6 +192,7 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
     from minigrad.data.tokens.token_files import prepare
     from minigrad.data.tokens.tokenized import token_byte_lengths
     from minigrad.training.folder.places import check_texts
+    from minigrad.training.folder.run_folder import beginnings
 
     def tell(sentence: str) -> None:
         say(sentence, sys.stderr)
@@ -205,18 +206,30 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
         check_texts(record, ", or give --data", to_judge=True)
         check_has_test(config, record)
         own = corpus.read_held_out(held_out, tell) if held_out else mixture.load(record.text_name, progress=tell)
-        description, parts = f"{config.split} text of the run ({own.description})", own.split()
+        caution = f". Caution: {record.result['caution']}" if record.result and record.result.get("caution") else ""
+        description, parts = f"{config.split} text of the run ({own.description}){caution}", own.split()
         documents = parts.test if config.split == "test" else parts.validation
     else:
         name = str(config.data)
         loaded = corpus.load_for_evaluation(name, config.split, progress=tell)
         description, documents = loaded.description, tuple(loaded.documents)
-        if name in mixture.parse_shares(record.text_name) and (held_out or name not in corpus.NAMES):
+        earlier = beginnings(record.used.get("init"), record.used.get("teacher"))
+        if was_trained_on(record, name):
             description += ", on which the model was trained"
+        elif any(was_trained_on(each, name) for _, each in earlier):
+            description += ", on which a model that it began or learned from was trained"
     tokens = prepare(documents, tok)
     if is_its_own:
         check_unseen(config, record, documents, tokens)
     return EvaluatedText(description, documents, tokens, token_byte_lengths(tok, vocab_size))
+
+
+def was_trained_on(record: Record, name: str) -> bool:
+    """Return whether a run was trained on the text of that name, unless that is one whose own part is evaluated."""
+    from minigrad.data import corpus, mixture
+
+    is_held_out = name in corpus.NAMES and not record.used.get("held_out")
+    return name in mixture.parse_shares(record.text_name) and not is_held_out
 
 
 _INSTEAD = "Give --data a text that the model was not trained on"

@@ -49,9 +49,17 @@ class Budget:
 
         The number is what the `left` seconds allow, raised if necessary so that the decay begins at `step`. During the
         decay it is corrected, each time half of the steps or of the seconds that were left are used. `seconds_per_step`
-        is 0 before the first step is measured; then nothing is chosen. Returns whether this call chose a number.
+        is 0 before the first step is measured; then nothing is chosen. A continued run waits for several steps, because
+        its first one is slow. Returns whether this call chose a number.
         """
-        if self.seconds is None or not seconds_per_step or (step < self._next_look[0] and left > self._next_look[1]):
+        if self.seconds is None:
+            return False
+        if not seconds_per_step:
+            if step:
+                ahead = _FEWEST if self.steps is None else (self.steps - step) // 2
+                self._next_look = step + ahead, left / 2
+            return False
+        if step < self._next_look[0] and left > self._next_look[1]:
             return False
         steps = step + max(int(left / seconds_per_step), 1)
         if self.steps is None:
@@ -157,8 +165,10 @@ class Pace:
 
         `every` holds how many steps there are for each work of another kind; a part of that work is added.
         """
-        window = min(max(ahead, _FEWEST), len(self._steps) - 1)
-        if not window:
+        measured = len(self._steps) - 1
+        if not measured:
             return 0.0
+        warm = max(measured - 1, 1)  # without the first: its memory is new, and the caches are cold
+        window = min(max(ahead, _FEWEST), warm)
         steps = (self._steps[-1] - self._steps[-1 - window]) / window
         return steps + sum(self.seconds_of(kind, 0.0) / steps_between for kind, steps_between in every.items())

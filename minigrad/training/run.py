@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minigrad.autograd.profile import Profile
@@ -24,7 +25,7 @@ from minigrad.system.terminal import phase
 from minigrad.training import optimizers
 from minigrad.training.budget import Budget, Pace
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.checkpoint import Best, Sample, Totals
+from minigrad.training.folder.checkpoint import Best, Sample, State, Totals
 from minigrad.training.folder.run_folder import RunFolder
 from minigrad.training.folder.saving import Arrays, Writer
 from minigrad.training.parallel import Replicas
@@ -97,10 +98,27 @@ class Guest:
         """Judge the model after the last step, inside the context of `evaluating`; every process calls this."""
 
 
+def check_guests(guests: Iterable[Guest]) -> None:
+    """Raise InputError for a guest that has a state and no name of its own: no run could continue from its checkpoints.
+
+    The names in state.json, such as "samples", are those of the run itself.
+    """
+    taken = {each.name for each in dataclasses.fields(State)}
+    for guest in guests:
+        if type(guest).state is Guest.state:
+            continue
+        kind = type(guest).__name__
+        if not guest.name:
+            raise InputError(f"a guest with a state needs a `name`, under which a checkpoint keeps it: {kind} has none")
+        if guest.name in taken:
+            raise InputError(f"a checkpoint keeps another state under the name {guest.name!r}: give {kind} another one")
+        taken.add(guest.name)
+
+
 class Run:
     """A model in training. A checkpoint holds everything on which the next step depends.
 
-    Raises InputError for a guest that has a state and no name, because no run could continue from its checkpoints.
+    Raises InputError for guests whose states could not be kept (see `check_guests`).
     """
 
     quick_evaluation = 16_384  # validation tokens read during training; at the end all are
@@ -114,12 +132,7 @@ class Run:
         clock: Callable[[], float],
         guests: Sequence[Guest] = (),
     ) -> None:
-        for guest in guests:
-            if type(guest).state is not Guest.state and not guest.name:
-                kind = type(guest).__name__
-                raise InputError(
-                    f"a guest with a state needs a `name`, under which a checkpoint keeps it: {kind} has none"
-                )
+        check_guests(guests)
         self.plan, self.settings, self.text, self.world = plan, plan.settings, plan.text, plan.world
         self.model: LanguageModel = plan.model
         self.folder, self.optimizer, self.budget, self.guests = folder, optimizer, budget, guests

@@ -165,10 +165,27 @@ def test_of_text_that_only_judges_a_run_nothing_else_is_read(finished, evaluated
     write(f"gone.txt:1,{judged}:1", "other.txt", "")
     found = evaluated(copy, "--data", judged, "--json")
     assert found["text"] == f"text in {judged}, on which the model was trained"
+    began = shutil.copytree(copy, tmp_path / "began")
+    write("other.txt", "third.txt", "")
+    content = record(copy)
+    content["settings"]["init"], content["result"]["caution"] = str(began), "the text has changed"
+    (copy / "minigrad.json").write_text(json.dumps(content), encoding="utf-8")
+    found = evaluated(copy, "--data", judged, "--json")
+    assert found["text"] == f"text in {judged}, on which a model that it began or learned from was trained"
+    write("gone.txt", str(judged), fingerprint(tokens))
+    assert evaluated(copy, "--json")["text"].endswith(f"(text in {judged}). Caution: the text has changed")
     write("gone.txt", "python-docs", "that of another Python")
     for data in ([], ["--data", "python-docs"]):
         complaint = evaluated(copy, *data, code=2)
         assert f"the validation text of python-docs is not the one that {copy} held out" in complaint
+
+
+def test_a_text_shorter_than_a_window_is_evaluated_too(finished, evaluated, tmp_path):
+    short = tmp_path / "short.txt"
+    short.write_text("to be or not", encoding="utf-8")
+    for way in ("packed", "windows"):
+        found = evaluated(finished, "--data", short, "--documents", way, "--lengths", "4096", "--json")
+        assert found["bytes"] == len(short.read_bytes())
 
 
 def test_mistakes_are_explained(finished, evaluated, text, tmp_path):

@@ -116,10 +116,20 @@ def test_a_model_that_was_never_taught_a_conversation_is_mentioned(
     folder: Path, capsys, monkeypatch, objective: str | None, warns: bool
 ) -> None:
     assert "never taught" not in chat_remarks(folder, capsys, monkeypatch)  # a folder that no run wrote
-    (folder / "minigrad.json").write_text(json.dumps({"settings": {"objective": objective}}), encoding="utf-8")
+    write_record(folder, objective=objective)
     said = chat_remarks(folder, capsys, monkeypatch)
     (folder / "minigrad.json").unlink()
     assert (f"[{folder} learned from text alone and was never taught a conversation" in said) == warns
+
+
+def test_a_model_that_began_from_a_taught_one_is_not_called_untaught(
+    folder: Path, tmp_path: Path, capsys, monkeypatch
+) -> None:
+    write_record(tmp_path, objective="sft")
+    write_record(folder, init=str(tmp_path))
+    said = chat_remarks(folder, capsys, monkeypatch)
+    (folder / "minigrad.json").unlink()
+    assert "never taught" not in said
 
 
 def test_a_taught_model_takes_the_most_likely_tokens_unless_a_flag_says_how_to_draw(
@@ -136,32 +146,35 @@ def test_a_taught_model_takes_the_most_likely_tokens_unless_a_flag_says_how_to_d
 
     usual = Sampling().temperature
     assert talk() == usual  # of a model that no run taught
-    (folder / "minigrad.json").write_text(json.dumps({"settings": {"objective": "sft"}}), encoding="utf-8")
+    write_record(folder, objective="sft")
     found = talk(), talk("--tokens", "9"), talk("--seed", "1"), talk("--temperature", "0.5")
     (folder / "minigrad.json").unlink()
     assert found == (0, 0, usual, 0.5)
 
 
 @pytest.mark.parametrize(
-    ("content", "code"),
+    ("content", "why"),
     [
-        (b"\x1f\x8b\x08 as if it were compressed", 2),
-        (b'{"settings": {"objective": "sft"', 2),
-        (b"[1]", 2),
-        (b'{"settings": [1]}', 0),  # no run wrote this one
+        (b"\x1f\x8b\x08 as if it were compressed", "minigrad.json is damaged"),
+        (b'{"settings": {"objective": "sft"', "minigrad.json is damaged"),
+        (b"[1]", "minigrad.json is damaged"),
+        (b'{"settings": [1]}', "minigrad.json has no settings: it was not written by train.py"),
     ],
 )
 def test_a_damaged_record_is_refused_in_one_sentence(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], content: bytes, code: int
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], content: bytes, why: str
 ) -> None:
     (folder / "minigrad.json").write_bytes(content)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hi")))
     found = program.main([str(folder), "--chat"])
     (folder / "minigrad.json").unlink()
     said = capsys.readouterr()
-    assert found == code
-    assert bool(said.out) == (code == 0)
-    assert ("minigrad.json is damaged" in said.err) == (code == 2)
+    assert (found, said.out) == (2, "")
+    assert why in said.err
+
+
+def write_record(folder: Path, **settings: str | None) -> None:
+    (folder / "minigrad.json").write_text(json.dumps({"settings": settings, "chosen": {}}), encoding="utf-8")
 
 
 def chat_remarks(folder: Path, capsys, monkeypatch) -> str:

@@ -65,7 +65,7 @@ def test_the_weights_have_the_format_that_was_chosen(folder, capsys, tmp_path):
 
 def test_a_model_that_was_taught_conversations_has_them_in_its_page(folder, capsys, tmp_path):
     record = folder / "minigrad.json"
-    record.write_text('{"settings": {"objective": "sft"}}', encoding="utf-8")
+    record.write_text('{"settings": {"objective": "sft"}, "chosen": {}}', encoding="utf-8")
     try:
         assert content_of(written(capsys, folder, tmp_path / "page.html"))["chat"]
     finally:

@@ -42,6 +42,7 @@ def test_texts_that_cannot_be_mixed_are_refused_and_nothing_is_written(text, oth
         f"{text}:0,{other}:1": f"the weight of {text} is '0'; expected a number above 0",
         f"{text}:a,{other}:1": f"the weight of {text} is 'a'",
         f"{text}:1,{other}": f"'{other}' has no weight",
+        "python-docs,shakespeare": "'python-docs' has no weight; expected NAME:WEIGHT,NAME:WEIGHT,...",
         f"{text}:1,{other}x:1": f"there is no data called '{other}x'. Did you mean {other}",
     }.items():
         assert message in refusal(capsys, "--data", data, "--steps", 1)

@@ -18,14 +18,15 @@ from minigrad.training.budget import Budget, Pace, read_decay, write_decay
 WARMED_UP: Any = SimpleNamespace(schedule="wsd", lr=1.0, warmup=1)
 
 
-def run(budget: Budget, seconds_of: Callable[[float], float], reserve: float = 0.0) -> tuple[list[int], float]:
+def run(
+    budget: Budget, seconds_of: Callable[[float], float], reserve: float = 0.0, *, step: int = 0, now: float = 0.0
+) -> tuple[list[int], float]:
     """Take steps of `seconds_of(seconds so far)`; return (the steps before which a number was chosen, seconds)."""
-    now = 0.0
 
     def clock() -> float:
         return now
 
-    pace, chosen, step = Pace(clock), [], 0
+    pace, chosen = Pace(clock), []
     while budget.steps is None or step < budget.steps:
         left = (budget.seconds or 0.0) - reserve - now
         ahead = budget.steps - step if budget.steps else step // 4
@@ -105,6 +106,26 @@ def test_a_continued_run_keeps_what_was_chosen_and_corrects_only_what_is_to_come
     assert not budget.decide(900, 1.0, 1.0)
     assert budget.decide(901, 4.0, 1.0)
     assert (budget.steps, budget.decay[-1]) == (905, (901, 905))
+
+
+@pytest.mark.parametrize("done", [10, 790, 799, 801, 900, 980, 997])
+@pytest.mark.parametrize("factor", [1.9, 10.0])
+def test_a_continued_run_does_not_judge_by_its_first_step(done: int, factor: float) -> None:
+    decay = [(800, 1000)] if done > 800 else []
+    budget, times = Budget(1000 if decay else None, 100.0, decay), iter([0.1 * factor])
+    chosen, seconds = run(budget, lambda _: next(times, 0.1), step=done, now=0.1 * done)
+    start, steps = budget.decay[0]
+    assert abs(start - 800) <= 10
+    assert abs(steps - 1000) <= 10
+    assert len(chosen) <= 2
+    assert seconds == pytest.approx(100, abs=1.1)
+
+
+@pytest.mark.parametrize("slower", [0.5, 3.0])
+def test_a_continued_run_ends_on_time_on_another_machine(slower: float) -> None:
+    for done, course in ((799, []), (850, [(800, 1000)])):
+        budget = Budget(1000 if course else None, 100.0, course)
+        assert run(budget, lambda _: 0.1 * slower, step=done, now=0.1 * done)[1] == pytest.approx(100, abs=1.1)
 
 
 def test_a_given_number_of_steps_is_never_changed():

@@ -32,12 +32,18 @@ def test_before_the_first_step_nothing_is_known():
 
 
 def test_the_steps_ahead_take_as_long_as_as_many_before_them():
-    pace, _ = paced(*[1.0] * 10, *[3.0] * 10)
-    assert pace.seconds_of_steps == 40.0
+    pace, _ = paced(9.0, *[1.0] * 10, *[3.0] * 10)
+    assert pace.seconds_of_steps == 49.0
     assert pace.seconds_per_step(10, {}) == 3.0
     assert pace.seconds_per_step(20, {}) == 2.0
     assert pace.seconds_per_step(1_000, {}) == 2.0
     assert pace.seconds_per_step(0, {}) == 3.0
+
+
+def test_the_first_step_counts_only_as_long_as_it_is_the_only_one():
+    assert paced(9.0)[0].seconds_per_step(10, {}) == 9.0
+    assert paced(9.0, 1.0)[0].seconds_per_step(10, {}) == 1.0
+    assert paced(9.0, 1.0, 2.0)[0].seconds_per_step(10, {}) == 1.5
 
 
 def test_the_first_of_several_items_does_not_count():

@@ -15,7 +15,7 @@ from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json
 from minigrad.training.folder import checkpoint, metrics
 from minigrad.training.folder.saving import Arrays
-from minigrad.training.run import Finding, Guest, Note, Run
+from minigrad.training.run import Finding, Guest, Note, Run, check_guests
 from tests import small_runs
 from train import TrainConfig, train
 
@@ -99,3 +99,15 @@ def test_a_guest_with_a_state_and_no_name_is_refused_before_the_run_begins(tmp_p
     ):
         train(small_runs.settings(text, tmp_path / "run", steps=2), guests=[Nameless()])
     assert not (tmp_path / "run").exists()
+
+
+def test_two_states_never_have_one_name() -> None:
+    def named(name: str) -> Nameless:
+        guest = Nameless()
+        guest.name = name
+        return guest
+
+    check_guests([named("one"), named("two"), Guest(), Guest()])
+    for names in (["one", "two", "one"], ["samples"], ["best"]):
+        with pytest.raises(InputError, match=f"another state under the name '{names[-1]}': give Nameless another one"):
+            check_guests(map(named, names))

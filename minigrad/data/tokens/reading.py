@@ -11,8 +11,8 @@ import numpy.typing as npt
 from minigrad.data.shares import length_as_one
 from minigrad.data.tokens.batches import Batch, join
 from minigrad.data.tokens.documents import Documents
-from minigrad.data.tokens.source import Reader, Source, Windows
-from minigrad.data.tokens.token_files import TokenFile, TokenMixture, Tokens
+from minigrad.data.tokens.source import Reader, Source, Spans, Windows, in_a_row
+from minigrad.data.tokens.token_files import TokenFile, TokenMixture, Tokens, row_of
 from minigrad.random import generator
 
 BLOCKS = 10_000  # in a plan
@@ -21,6 +21,11 @@ BLOCKS = 10_000  # in a plan
 def reader(documents: str, tokens: TokenFile | Tokens, context: int) -> Reader:
     """Return a text as ``"packed"`` documents or as ``"windows"``; raises InputError if it is too short."""
     return Documents(tokens, context) if documents == "packed" else Windows(tokens, context)
+
+
+def spans(way: str, tokens: TokenFile | Tokens, context: int) -> Spans:
+    """Return a text as it is evaluated: the ``"packed"`` documents one by one, or all in a row (``"windows"``)."""
+    return Documents(tokens, context).spans() if way == "packed" else in_a_row(row_of(tokens))
 
 
 def training_source(documents: str, tokens: TokenFile | TokenMixture, context: int) -> Source:

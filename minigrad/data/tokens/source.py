@@ -45,6 +45,11 @@ class Spans(NamedTuple):
     lengths: npt.NDArray[np.int64]
 
 
+def in_a_row(row: Tokens) -> Spans:
+    """Return a whole text as one span, for evaluation; it may be shorter than a window."""
+    return Spans(row, np.array([0]), np.array([len(row) - 1]))
+
+
 class Reader(Source, Protocol):
     """A text with a context: batches of exactly ``batch_size * context`` tokens, and the spans to evaluate."""
 
@@ -111,7 +116,7 @@ class Windows(Reader):
 
     def spans(self) -> Spans:
         """Return the text as one span, for evaluation."""
-        return Spans(self.row, np.array([0]), np.array([len(self.row) - 1]))
+        return in_a_row(self.row)
 
     def attended_length(self) -> float:
         """Return the length of the sequence of a token, averaged over the tokens."""

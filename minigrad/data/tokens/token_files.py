@@ -26,7 +26,7 @@ from minigrad.system.files import reason, replacing
 from minigrad.system.units import format_bytes
 from minigrad.typing import Tokenizer
 
-_KEPT = 64  # token files: two for each pair of a text and a tokenizer, the most recently used
+_KEPT = 64  # token files, the most recently used: one for each part of a text and each tokenizer
 _IN_MEMORY = 1 << 28  # bytes of text whose tokens can stay in memory
 _MOST_BYTES_PER_TOKEN = 6  # of a large vocabulary; usually 3 or 4
 _HEADER = 128  # bytes before the tokens

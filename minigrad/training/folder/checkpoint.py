@@ -244,11 +244,16 @@ class State:
     def read(cls, saved: Checkpoint, folder: PathLike, guests: Collection[str] | None = None) -> State:
         """Return the state of a checkpoint; raises InputError if a value is missing or damaged.
 
-        A state of a guest other than `guests` counts as damage; by default any guest may have one.
+        `guests` are those of the run that continues; by default any guest may have a state.
         """
         ours = {each.name for each in dataclasses.fields(cls)}
-        others = saved.state.keys() - ours if guests is None else set(guests)
-        values = {name: value for name, value in saved.state.items() if name not in others}
+        others = saved.state.keys() - ours
+        if missing := others - set(others if guests is None else guests):
+            raise InputError(
+                f"step {saved.step} in {folder} has a state called {min(missing)!r}, which this program does not know: "
+                "continue with the program, and the guests, that the run began with"
+            )
+        values = {name: value for name, value in saved.state.items() if name in ours}
         try:
             return read_dataclass(cls, {"best": None} | values, complete=True)
         except InputError as error:

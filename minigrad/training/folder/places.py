@@ -15,6 +15,7 @@ from minigrad.formats.folders import RUNS, check_folder
 from minigrad.system.files import kind_of, reason
 from minigrad.system.locks import LOCK_FILE, FolderLock
 from minigrad.system.terminal import command, quoted
+from minigrad.training.folder import checkpoint
 from minigrad.training.folder.record import FILE, Record
 from minigrad.training.settings import REWARDED, TrainConfig
 
@@ -54,7 +55,8 @@ def check_places(settings: TrainConfig, tokenizers: Collection[str] = ()) -> Non
 
 def _check_conversations(settings: TrainConfig) -> None:
     """Raise InputError if --data of lessons is not a file; what is in it is checked later."""
-    expected = "a file of conversations, or task:NAME"
+    is_dpo = settings.objective == "dpo"
+    expected = "pairs of a chosen and a rejected answer" if is_dpo else "a file of conversations, or task:NAME"
     if settings.data in ("auto", *corpus.NAMES):
         raise InputError(f"--objective {settings.objective} needs --data FILE, {expected}")
     if not corpus.exists(settings.data):
@@ -130,7 +132,13 @@ def newest(root: Path, family: str | None = None) -> Path:
     if not found:
         what = f"run of {family}" if family else "run"
         raise InputError(f"there is no {what} under {root}/ to continue; name its folder: --resume DIR")
-    return max(found, key=lambda folder: (folder / FILE).stat().st_mtime)
+    return max(found, key=_written)
+
+
+def _written(folder: Path) -> float:
+    """Return when a run last wrote its record or a checkpoint; what ends it writes no new record."""
+    places = (folder / FILE, checkpoint.folder_of(folder))
+    return max(place.stat().st_mtime for place in places if place.exists())
 
 
 def _family(folder: Path) -> str:

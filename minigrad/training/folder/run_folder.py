@@ -69,7 +69,7 @@ def check_beginnings(settings: TrainConfig, test: Iterable[str]) -> None:
     if not settings.test:
         return
     found = of_test(test)
-    for folder, record in beginnings(settings):
+    for folder, record in beginnings(settings.init, settings.teacher):
         if may_have_read(record, settings) and record.test_text != found:
             raise InputError(
                 f"the model in {folder} was trained on text that is now for the test, so a test would tell nothing: "
@@ -83,7 +83,7 @@ def describe_caution(settings: TrainConfig, validation: TokenFile) -> str:
     What it held out has other tokens. The documentation of another Python is such a text.
     """
     name, found = settings.held_out or settings.text, fingerprint(validation)
-    for folder, record in beginnings(settings):
+    for folder, record in beginnings(settings.init, settings.teacher):
         if may_have_read(record, settings) and record.validation_text not in ("", found):
             return (
                 f"the validation text of {name} is not the one that the model in {folder} held out: it held out "
@@ -106,9 +106,9 @@ def may_have_read(record: Record, settings: TrainConfig) -> bool:
     return has_changed or not judged.isdisjoint(mixture.parse_shares(record.text_name))
 
 
-def beginnings(settings: TrainConfig) -> Iterator[tuple[str, Record]]:
+def beginnings(init: str | None, teacher: str | None) -> Iterator[tuple[str, Record]]:
     """Yield the folder and the record of each model that a run begins from or learns from, directly or not."""
-    folders, seen = [settings.init, settings.teacher], set[Path]()
+    folders, seen = [init, teacher], set[Path]()
     while folders:
         folder = folders.pop()
         # A renamed folder may have the name of the run that it began from, and so name itself.

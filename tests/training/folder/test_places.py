@@ -51,7 +51,11 @@ def first_unused(name: str) -> Path:
             {"objective": "sft", "data": "bok.txt"},
             "there is no file bok.txt. Did you mean book.txt? Expected a file of",
         ),
-        ({"objective": "dpo", "data": "my_texts"}, "my_texts is a folder; expected a file of conversations, or task:"),
+        ({"objective": "sft", "data": "my_texts"}, "my_texts is a folder; expected a file of conversations, or task:"),
+        (
+            {"objective": "dpo", "init": "a"},
+            "--objective dpo needs --data FILE, pairs of a chosen and a rejected answer",
+        ),
         (
             {"out": "runs/my run"},
             "runs/my run exists and is left as it is: continue it with --resume 'runs/my run', or",
@@ -180,6 +184,10 @@ def test_the_newest_run_is_that_written_last_of_a_family_or_of_any(tmp_path: Pat
         os.utime(tmp_path / name / "minigrad.json", (100 - age, 100 - age))
     assert newest(tmp_path).name == "a"
     assert newest(tmp_path, "gpt2").name == "b"
+    (tmp_path / "d" / "checkpoints").mkdir()
+    for time, name in ((98.5, "b"), (200, "d")):  # a run writes its record when it begins, and then checkpoints
+        os.utime(tmp_path / "d" / "checkpoints", (time, time))
+        assert newest(tmp_path, "gpt2").name == name
     (tmp_path / "a" / "minigrad.json").write_text("{", encoding="utf-8")
     assert newest(tmp_path, "vidya-v2").name == "c"  # a damaged run does not hide the others
     with pytest.raises(InputError, match="there is no run of wiola under"):
