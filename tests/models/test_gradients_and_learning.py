@@ -16,7 +16,7 @@ from minigrad.nn import dropouts, set_step
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
 from tests.models.defaults import build_default
-from tests.models.tiny import TINY, WITHOUT_GRADIENT, build, tokens
+from tests.models.tiny import TINY, VOCAB, WITHOUT_GRADIENT, build, tokens
 
 Array = NDArray[Any]
 every_family = pytest.mark.parametrize("family", TINY)
@@ -36,6 +36,16 @@ def test_accumulated_gradients_are_those_of_the_full_batch(family: str) -> None:
     halves = gradients_after(model, (ids[:2, :-1], ids[:2, 1:]), (ids[2:, :-1], ids[2:, 1:]))
     for name, gradient in full.items():
         np.testing.assert_allclose(halves[name], gradient, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("family", models.FAMILIES)
+def test_accumulated_gradients_are_those_of_the_full_batch_by_default(family: str) -> None:
+    """In float32 and at a default step, whose products take other paths than the small ones above."""
+    model, ids = build_default(family, vocab_size=VOCAB).eval(), tokens(0, 8, 257)
+    full = gradients_after(model, (ids[:, :-1], ids[:, 1:]))
+    halves = gradients_after(model, (ids[:4, :-1], ids[:4, 1:]), (ids[4:, :-1], ids[4:, 1:]))
+    for name, gradient in full.items():
+        assert np.linalg.norm(halves[name] - gradient) <= 1e-4 * np.linalg.norm(gradient), name
 
 
 def check_gradient(model: LanguageModel, ids: Array) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import models
+from tests.models.defaults import build_default
 from tests.models.tiny import TINY, VOCAB, build, tokens
 
 
@@ -24,6 +25,13 @@ def test_loaded_weights_and_logits_are_those_that_were_saved(family: str, dtype:
         assert array.tobytes() == model.state_dict()[name].tobytes(), name
     ids = tokens(0, 2, 7)
     assert loaded.eval()(ids).data.tobytes() == model.eval()(ids).data.tobytes()
+
+
+@pytest.mark.parametrize("family", models.FAMILIES)
+def test_a_default_model_is_the_same_after_saving_and_loading(family: str, tmp_path: Path) -> None:
+    model, ids = build_default(family, seed=2).eval(), tokens(0, 2, 65)
+    model.save(tmp_path)
+    assert models.load(tmp_path).eval()(ids).data.tobytes() == model(ids).data.tobytes()
 
 
 @pytest.mark.parametrize("family", ["gpt2", "vidya-v2", "vsla", "wiola"])

@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place, tok = tmp_path_factory.mktemp("run") / "run", tokenizer.train([PROMPT * 20], vocab_size=270)
     models.build("vidya-v2", "nano", vocab_size=270, num_layers=2, context_length=128, init_std=0.3).save(place)
     tok.save(place)
-    (place / "minigrad.json").write_text('{"settings": {"objective": "sft"}}', encoding="utf-8")
+    (place / "minigrad.json").write_text('{"settings": {"objective": "sft"}, "chosen": {}}', encoding="utf-8")
     return place
 
 
