@@ -25,7 +25,7 @@ from minigrad.system.terminal import phase
 from minigrad.training import optimizers
 from minigrad.training.budget import Budget, Pace
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.checkpoint import Best, Sample, State, Totals
+from minigrad.training.folder.checkpoint import QuickEvaluation, Sample, State, Totals
 from minigrad.training.folder.run_folder import RunFolder
 from minigrad.training.folder.saving import Arrays, Writer
 from minigrad.training.parallel import Replicas
@@ -144,8 +144,8 @@ class Run:
         self.totals = Totals()  # since the last line of metrics
         self.samples: list[Sample] = []
         self.score: Score | None = None  # on all validation text, once the last step is done
-        self.best: Best | None = None  # the best quick evaluation so far
-        self.last: Best | None = None  # the last quick evaluation
+        self.best: QuickEvaluation | None = None  # the best quick evaluation so far
+        self.last: QuickEvaluation | None = None  # the last quick evaluation
         self.writer = Writer()
         self.profile = Profile() if plan.settings.profile else None  # of the steps, if wanted
         self.checked_step: int | None = None  # the step after which the weights were found to be finite

@@ -21,7 +21,7 @@ from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.module import in_evaluation
-from minigrad.training.folder.checkpoint import Best, Sample
+from minigrad.training.folder.checkpoint import QuickEvaluation, Sample
 from minigrad.training.parallel import Replicas
 from minigrad.training.run import Run
 
@@ -83,7 +83,7 @@ def evaluate(run: Run, *, everything: bool) -> Score:
     if not math.isfinite(quick.bits_per_byte):
         raise run.divergence("the loss of the validation text is not finite", is_over=True)
     run.score = found if everything else run.score
-    run.last = Best(run.step, quick.bits_per_byte)
+    run.last = QuickEvaluation(run.step, quick.bits_per_byte)
     learns_text = not run.settings.is_lesson  # otherwise the text shows what is forgotten, not what is learned
     if learns_text and (run.best is None or quick.bits_per_byte < run.best.bits_per_byte):
         run.best = run.last

@@ -11,7 +11,7 @@ import models
 from minigrad.errors import InputError, RunError
 from minigrad.optim import Muon
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.checkpoint import Best
+from minigrad.training.folder.checkpoint import QuickEvaluation
 from minigrad.training.keeping import restore, save, write_what_is_due
 from minigrad.training.optimizers import matrices_of
 from minigrad.training.run import Guest
@@ -89,7 +89,7 @@ def test_the_best_model_is_kept_and_known_to_a_run_that_continues(make):
     evaluate(run, everything=True)
     write_what_is_due(run, stops=False)
     save(run)
-    assert run.best == first == Best(1, first.bits_per_byte)
+    assert run.best == first == QuickEvaluation(1, first.bits_per_byte)
     found = models.load(run.folder.path / "best").state_dict()
     assert all(np.array_equal(found[name], array) for name, array in kept.items())
     again = make()

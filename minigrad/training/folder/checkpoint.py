@@ -217,8 +217,11 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Best:
-    """The evaluation with the lowest loss so far: a model that memorises a small text gets worse on other text."""
+class QuickEvaluation:
+    """An evaluation during training, on a part of the validation text.
+
+    A run notes the last one and the best one: a model that memorises a small text gets worse on other text.
+    """
 
     step: int = option(REQUIRED, "the number of steps taken", at_least=0)
     bits_per_byte: float = option(REQUIRED, "of the validation text that is read during training")
@@ -232,7 +235,7 @@ class State:
     seconds: float = option(REQUIRED, "used so far by all processes of the run", at_least=0, at_most=1e12)
     since_logged: Totals = field(default_factory=Totals)
     samples: list[Sample] = field(default_factory=list)
-    best: Best | None = None  # the best evaluation, if there was one
+    best: QuickEvaluation | None = None  # the best evaluation, if there was one
 
     def as_dict(self, guests: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the state for a checkpoint, with the states of guests by their names."""

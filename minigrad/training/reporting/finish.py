@@ -20,7 +20,7 @@ from minigrad.system.terminal import command, phase, say
 from minigrad.system.units import format_bytes, format_seconds
 from minigrad.training.budget import write_decay
 from minigrad.training.folder import metrics
-from minigrad.training.folder.checkpoint import Best
+from minigrad.training.folder.checkpoint import QuickEvaluation
 from minigrad.training.folder.record import NOT_STORED, REPORT, TrainResult, stored
 from minigrad.training.planning.plan import Plan
 from minigrad.training.report import one_run
@@ -100,7 +100,7 @@ def _say_result(run: Run, result: TrainResult, findings: Sequence[Finding], memo
     say(f"repeat   {result.command}")
 
 
-def describe_best(best: Best | None, last: Best, folder: Path) -> str:
+def describe_best(best: QuickEvaluation | None, last: QuickEvaluation, folder: Path) -> str:
     """Return a line that names the best model in `folder`, if it is not the `last` one; else ""."""
     if best is None or best.step == last.step:
         return ""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from minigrad.errors import InputError
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.checkpoint import Best, Checkpoint, Sample, State, Totals
+from minigrad.training.folder.checkpoint import Checkpoint, QuickEvaluation, Sample, State, Totals
 
 
 def read(values: dict[str, Any]) -> State:
@@ -24,7 +24,7 @@ states = st.builds(
     seconds=st.floats(0, 1e9),
     since_logged=st.builds(Totals, *2 * [st.floats(-1e300, 1e300), st.floats(0, 1e300)]),
     samples=st.lists(st.builds(Sample, st.integers(0, 10**9), st.text())),
-    best=st.none() | st.builds(Best, st.integers(0, 10**9), st.floats(0, 9)),
+    best=st.none() | st.builds(QuickEvaluation, st.integers(0, 10**9), st.floats(0, 9)),
 )
 
 
@@ -58,7 +58,7 @@ def test_a_missing_field_is_named(name):
 
 
 def test_the_states_of_guests_stand_beside_that_of_the_run():
-    state = State(3, 1.5, Totals(), [], Best(2, 1.5))
+    state = State(3, 1.5, Totals(), [], QuickEvaluation(2, 1.5))
     values = state.as_dict({"context": {"largest": 9}})
     saved = Checkpoint(7, {}, {}, values)
     assert values["context"] == {"largest": 9}

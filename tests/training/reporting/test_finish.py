@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minigrad.training.folder.checkpoint import Best
+from minigrad.training.folder.checkpoint import QuickEvaluation
 from minigrad.training.reporting.finish import finish
 from minigrad.training.run import Run
 
@@ -24,7 +24,7 @@ def test_the_best_model_is_compared_with_the_last_on_the_same_part_of_the_text(m
     """As after growing: the first evaluation reads a part, the last one everything, and the two are not compared."""
     monkeypatch.setattr(Run, "quick_evaluation", 8)
     run = make()
-    run.step, run.best = 20, Best(1, 0.1)
+    run.step, run.best = 20, QuickEvaluation(1, 0.1)
     result = finish(run)
     assert run.last.bits_per_byte != result.val_bits_per_byte
     assert f"was better, 0.100 against {run.last.bits_per_byte:.3f} bits per byte" in capsys.readouterr().out
