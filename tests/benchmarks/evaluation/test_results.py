@@ -279,9 +279,9 @@ def check_row(record: Record, row: str, wanted: dict[str, Any]) -> None:
             assert record.value(row, column) == pytest.approx(wanted[column], abs=0.51 * 10**-digits)
 
 
-def test_the_scores_by_learning_rate_are_what_the_runs_give() -> None:
-    study, results = load("wiola_without_rates")
-    record = read()["wiola-without-rates"]
+@pytest.mark.parametrize("name", ["wiola_without_rates", "wiola_added_rates"])
+def test_the_scores_by_learning_rate_are_what_the_runs_give(name: str) -> None:
+    (study, results), record = load(name), read()[name.replace("_", "-")]
     assert {name for name, cells in record.figures.items() if isinstance(cells, list)} == {a.name for a in study.arm}
     variances, behind = [], []
     for arm in study.arm:
