@@ -28,12 +28,14 @@ def measure(size: str, precision: str, optimizer: str, steps: int = 7) -> dict[s
     import models
     from minigrad import optim
     from minigrad.data.tokens.batches import Batch
+    from minigrad.distributed.world import ALONE
     from minigrad.kernels.gemm import backend
     from minigrad.random import generator
     from minigrad.system import forks, hardware
-    from minigrad.training.optimizers import matrices_of, update_flops_per_token
+    from minigrad.training.optimizers import bytes_kept, matrices_of, update_flops_per_token
     from minigrad.training.parallel import copies_pay, num_replicas
     from minigrad.training.planning import costs
+    from minigrad.training.settings import RunSettings
     from minigrad.training.workers import fastest
     from train import forward_backward
 
@@ -57,6 +59,7 @@ def measure(size: str, precision: str, optimizer: str, steps: int = 7) -> dict[s
     speed = batch_size * context / statistics.median(seconds[1:])  # the first step may compile
     planned = costs.memory(model, batch_size, context, replicas=replicas)
     planned = planned.with_copies(replicas - 1) if copies_pay(model) else planned
+    planned = planned.with_optimizer(*bytes_kept(model, RunSettings(optimizer=optimizer), ALONE))
     return {
         "size": size,
         "precision": precision,

@@ -22,7 +22,6 @@ from machine import describe_machine
 
 from minigrad.system import hardware  # isort: skip  (before NumPy)
 
-import numpy as np
 
 from minigrad.system.files import write_text
 
@@ -41,14 +40,6 @@ def choices() -> dict[str, Any]:
         def _summary(self, x: Tensor, layout: Layout, cache: Any, index: int) -> Tensor:
             return x
 
-    class SoftMaximum(OwnRow):
-        """The logarithm of the mean of exponentials, which is near the maximum where one row stands out."""
-
-        def _summary(self, x: Tensor, layout: Layout, cache: Any, index: int) -> Tensor:
-            sharpness, largest = 4.0, float(np.abs(x.data).max())
-            means = ops.prefix_mean(ops.exp((x - largest) * sharpness), offsets=layout.offsets)
-            return ops.log(means + 1e-30) * (1 / sharpness) + largest
-
     class Learned(OwnRow):
         """A mean whose weights are exponentials of products with a query that is learned."""
 
@@ -63,7 +54,7 @@ def choices() -> dict[str, Any]:
 
     swept = {f"Lambda {n}": (Wiola, f"gcla_lookback={n}") for n in (1, 3, 5)}
     swept |= {f"tau {tau}": (Wiola, f"atm_threshold={tau}") for tau in (0.7, 0.85, 0.97)}
-    pooled = {"no pooling": OwnRow, "soft maximum": SoftMaximum, "learned mean": Learned}
+    pooled = {"no pooling": OwnRow, "learned mean": Learned}
     return {"the paper's": (Wiola, ""), **swept, **{name: (make, "") for name, make in pooled.items()}}
 
 

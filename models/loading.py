@@ -245,7 +245,7 @@ def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeig
         return InitialWeights(weights, model.config.width, end_ids=merged.end_ids)
     path = Path(folder) / "config.json"
     values = read_json(path)
-    require_floats(values, path)
+    require_floats(values, path, _unrounded(path.parent))
     name, config = read_config(values, path)
     grown, end_ids = growth.describe(config, model.config) if name in GROWING else "", read_end_ids(Path(folder))
     if not grown:

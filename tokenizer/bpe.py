@@ -227,6 +227,11 @@ class Tokenizer:
                 f"{path} cannot be written in the format {name}: names of rank files, and no others, end in "
                 f"{rank_files.SUFFIX}."
             )
+        if Path(path).name in gpt2_files.FILES:
+            raise TokenizerError(
+                f"{path} cannot be written: files of this name belong to the format gpt2. Choose another name, or name "
+                "a folder in that format."
+            )
         if name == "gpt2" and suffix == ".json":
             raise TokenizerError(f"{path} cannot be written in the format gpt2, which is a folder of two files.")
         if name in _CHECKS:
@@ -269,6 +274,8 @@ def train(
     >>> tokenizer.decode_bytes([261]), tokenizer.decode_bytes([262]), tokenizer.decode_bytes([263])
     (b'lo', b'low', b' low')
     """
+    if isinstance(special_tokens, str):
+        raise TokenizerError(f"special_tokens is one string, {special_tokens!r}; pass a list of them.")
     names = list(special_tokens)
     vocab_size = checked_size(vocab_size, len(names))
     if min_frequency < 1:

@@ -74,6 +74,10 @@ def render_conversation(tokenizer: Tokenizer, messages: Iterable[Mapping[str, st
 
 def _check_texts(number: int, message: Mapping[str, object], *others: str) -> None:
     """Raise TokenizerError unless the role and the content of a message, and its `others` fields, are texts."""
+    if not isinstance(message, Mapping):
+        raise TokenizerError(
+            f"message {number} is {message!r}; pass a list of messages, as in [{{'role': 'user', 'content': 'hello'}}]."
+        )
     for field in ("role", "content", *others):
         if not isinstance(message.get(field), str):
             raise TokenizerError(f"message {number} has no text in the field {field!r}: {dict(message)!r}.")

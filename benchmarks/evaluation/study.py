@@ -168,6 +168,8 @@ class Study:
     def _check_rounds(self) -> None:
         if self.round and (self.tokens or self.seconds or self.tuning or len(self.corpora) > 1):
             raise InputError("a study with rounds has its lengths in these, one corpus, and no tuning")
+        if self.round and (own := [each.name for each in self.arm if each.seeds]):
+            raise InputError(f"a round has as many seeds of every arm: leave out the seeds of {own[0]!r}")
         for number, each in enumerate(self.round, 1):
             is_length = bool(each.tokens) != bool(each.seconds) and min(each.tokens, each.seconds, each.keep) >= 0
             if not is_length or not 2 <= each.seeds <= _SEEDS_OF_A_ROUND:
@@ -200,7 +202,7 @@ class Study:
         each = self.round[number]
         arms = [replace(arm, seeds=0) for arm in self.arm if arm.name in names]
         lengths = {"tokens": [each.tokens] if each.tokens else [], "seconds": [each.seconds] if each.seconds else []}
-        first = number * _SEEDS_OF_A_ROUND
+        first = self.first_seed + number * _SEEDS_OF_A_ROUND
         return replace(self, arm=arms, seeds=each.seeds, first_seed=first, round=[], **lengths)
 
     def config(self, arm: Arm) -> TrainConfig:

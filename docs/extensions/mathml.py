@@ -13,10 +13,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 
 
 def mathml(formula: str, display: str = "inline") -> str:
-    """Return a formula of TeX as MathML; raises ExtensionError for a command that the converter does not know.
-
-    The formula itself is kept as its text for readers that do not know MathML, and for who copies it.
-    """
+    """Return a formula of TeX as MathML; raises ExtensionError for a command that the converter does not know."""
     converted = convert(formula, display=display)
     if "\\" in converted:
         raise ExtensionError(f"this formula has a command that cannot be converted to MathML: {formula}")

@@ -212,5 +212,7 @@ def test_a_quantised_model_names_a_folder_to_start_from_and_a_shipped_one_names_
     path = FOLDER / "vidya-v2-micro" / "config.json"
     with pytest.raises(InputError, match=r"can be a --teacher; start from vidya-v2-nano or vidya-v2-nano-chat$"):
         models.start_from(read_json(path), path, None, "auto")
+    with pytest.raises(InputError, match="start from vidya-v2-nano or vidya-v2-nano-chat"):
+        models.grow("vidya-v2-micro", width=256)
     with pytest.raises(InputError, match=r"take the folder of the model before it was quantised$"):
         models.start_from(read_json(path), tmp_path / "config.json", None, "auto")

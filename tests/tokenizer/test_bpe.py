@@ -127,6 +127,7 @@ def test_vocab_size_is_a_whole_number(train):
     ("options", "message"),
     [
         ({"special_tokens": ["<a>", "<a>"]}, "named twice"),
+        ({"special_tokens": "<a>"}, "special_tokens is one string, '<a>'; pass a list of them"),
         ({"special_tokens": [""]}, "special token '' is empty"),
         ({"special_tokens": ["a"]}, "special token 'a' is .* spelled like an ordinary token"),
         ({"min_frequency": 0}, "min_frequency=0: expected 1 or more"),

@@ -85,6 +85,9 @@ def test_bad_messages_are_named():
         encode_chat(tok, [messages[0], {"role": "assistent", "content": "Hi"}])
     with pytest.raises(TokenizerError, match="message 0 has no text in the field 'content'"):
         encode_chat(tok, [{"role": "user"}])
+    for wrong in ({"role": "user", "content": "x"}, "hi", [("user", "hi")]):
+        with pytest.raises(TokenizerError, match=r"message 0 is .*; pass a list of messages, as in"):
+            encode_chat(tok, wrong)
     with pytest.raises(TokenizerError, match=r"it has no token <\|user\|>, <\|assistant\|>, <\|system\|>"):
         encode_chat(tokenizer.train([], vocab_size=300, special_tokens=["<|end|>"]), messages)
 

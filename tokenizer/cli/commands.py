@@ -48,6 +48,8 @@ def train(options: Namespace) -> None:
     if not any(sizes):
         raise TokenizerError(f"there is no text to learn from in {', '.join(map(str, options.texts))}.")
     tokenizer.save(options.out, format=format)
+    if format == "tiktoken":  # the hash is that of what the file brings back
+        tokenizer = load(options.out, split=tokenizer.vocabulary.split)
     read = f"{len(files):,} file{'s' * (len(files) != 1)}"
     say(
         f"{len(tokenizer.vocabulary.merges):,} merges learned from {read}, {sum(sizes):,} bytes, in "

@@ -12,9 +12,9 @@ from minigrad.nn.parameter import Init, Parameter
 class SquaredReLU(nn.Module):
     r"""Two matrices with $\max(0, x)^2$ between them (So et al. 2021, "Primer", arXiv 2109.08668)."""
 
-    def __init__(self, width: int, hidden: int, *, std: float) -> None:
+    def __init__(self, width: int, hidden: int, *, std: float, out_std: float) -> None:
         self.up_proj = nn.Linear(width, hidden, bias=False, std=std)
-        self.down_proj = nn.Linear(hidden, width, bias=False, std=std)
+        self.down_proj = nn.Linear(hidden, width, bias=False, std=out_std)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the block to every row."""

@@ -40,11 +40,11 @@ class Nano(VidyaV2):
             if "offset" in self.parts:
                 layer.input_layernorm = WiolaRMSNorm(config.width, eps=config.norm_eps)
                 layer.post_attention_layernorm = WiolaRMSNorm(config.width, eps=config.norm_eps)
+            hidden, stds = config.feed_forward * 3 // 2, {"std": config.init_std, "out_std": residual_std(config)}
             if "gelu" in self.parts:
-                hidden, out_std = config.feed_forward * 3 // 2, residual_std(config)
-                layer.mlp = nn.GELUFeedForward(config.width, hidden, std=config.init_std, out_std=out_std)
+                layer.mlp = nn.GELUFeedForward(config.width, hidden, **stds)
             if "squared relu" in self.parts:
-                layer.mlp = SquaredReLU(config.width, config.feed_forward * 3 // 2, std=config.init_std)
+                layer.mlp = SquaredReLU(config.width, hidden, **stds)
         if "embedding mix" in self.parts:
             layers: Any = self.model.layers
             self.model.layers = [EmbeddingMix(layer, embeddings, is_first=layer is layers[0]) for layer in layers]

@@ -108,7 +108,7 @@ def one_stream(config: WiolaConfig, controls: Collection[str]) -> nn.Module:
     """Return one feed-forward block with as many parameters as both streams and their fusion."""
     numbers = 3 * config.dsff_narrow + 2 * config.dsff_wide + 2 * config.width
     if "squared relu" in controls:
-        return SquaredReLU(config.width, numbers // 2, std=config.init_std)
+        return SquaredReLU(config.width, numbers // 2, std=config.init_std, out_std=config.init_std)
     if "gelu" in controls:
         return nn.GELUFeedForward(config.width, numbers // 2, std=config.init_std, out_std=config.init_std)
     return nn.SwiGLUFeedForward(config.width, numbers // 3, std=config.init_std, out_std=config.init_std)

@@ -51,6 +51,10 @@ def written(folder: Path, text: str) -> Path:
         (HEAD + ARMS + "[tuning]\nrates = []\ntokens = 100\n", "tuning needs rates, tokens and at least 1 seed"),
         (HEAD + ARMS + "[tuning]\nrates = [0.1, 0.1]\ntokens = 100\n", "a learning rate of 'a' is given twice"),
         (HEAD + "first_seed = 998\n" + ARMS + "[tuning]\nrates = [0.1]\ntokens = 9\n", "'b' has seeds up to 1000, and"),
+        (
+            HEAD.replace("tokens = [100]\n", "") + ARMS + "[[round]]\ntokens = 9\nseeds = 2\n",
+            "a round has as many seeds of every arm: leave out the seeds of 'b'",
+        ),
         (HEAD.replace('"a"', "3") + ARMS, "control takes text, not 3"),
         ('question = "?"\n' + ARMS, "control is missing"),
         (HEAD + ARMS.replace('name = "b"', 'name = "b"\ntuning = 1'), "tuning is unknown"),

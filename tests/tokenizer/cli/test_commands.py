@@ -102,6 +102,8 @@ def test_train_writes_every_format(run, corpus, tmp_path, format, name, file):
         ("new", ["--format", "tiktoken"], "names of rank files, and no others, end in .tiktoken"),
         ("new.tiktoken", ["--format", "huggingface"], "names of rank files, and no others, end in .tiktoken"),
         ("new.json", ["--format", "gpt2"], "which is a folder of two files"),
+        ("vocab.json", [], "files of this name belong to the format gpt2. Choose another name, or name a folder"),
+        ("merges.txt", [], "files of this name belong to the format gpt2"),
         ("new.tiktoken", ["--special", "<a>"], "contains no special tokens: leave out --special, or choose another"),
         ("texts/a.txt/new", [], "texts/a.txt/new: Not a directory: "),
         ("link/new", [], "link/new: No such file or directory: "),
@@ -138,7 +140,8 @@ def test_train_counts_a_single_file_in_the_singular(run, corpus, tmp_path):
 def test_a_rank_file_is_loaded_with_the_split_that_train_names(run, corpus, tmp_path):
     target = tmp_path / "new.tiktoken"
     flags = ["--vocab-size", 300, "--split", "gpt4"]
-    told = run("train", corpus, "--out", target, *flags)[1].decode().splitlines()[-1]
+    *_, hashed, told = run("train", corpus, "--out", target, *flags)[1].decode().splitlines()
+    assert hashed == f"hash {tokenizer.load(target, split='gpt4').fingerprint()}"
     split = told.partition("commands that load it need ")[2].split()
     assert split == ["--split", "gpt4"]
     assert run("encode", target, *split, stdin=b"to be")[0] == 0
