@@ -159,6 +159,8 @@ def save(
         return
     if base is None:
         raise InputError("adapters are saved with the folder of their frozen weights: give base=FOLDER")
+    if not (is_adapter(base) or (Path(base) / "config.json").is_file()):
+        raise InputError(f"base={base} is not a folder of a model or of adapters: these could not be loaded with it")
     tables = {name: table for name, table in tables_of(model).items() if isinstance(table, AdaptedEmbedding)}
     filled = {name: table for name, table in tables_of(model).items() if isinstance(table, EmbeddingWithRows)}
     rank = next(len(layer.adapter.lora_A.weight) for layer in layers.values())

@@ -146,6 +146,10 @@ def adapt_tokens(model: LanguageModel, tokens: Sequence[int]) -> None:
     [('model.embed_tokens.token_adapter.delta', (2, 96))]
     """
     vocab_size, is_skeleton = model.config.vocab_size, _is_skeleton(model)
+    if any(isinstance(table, AdaptedEmbedding) for table in tables_of(model).values()):
+        raise InputError("the model trains rows of tokens already; merge them first, or name all tokens at once")
+    if wrong := [token for token in tokens if not isinstance(token, int | np.integer)]:
+        raise InputError(f"tokens are given by their ids, which are whole numbers, not {wrong[0]!r}")
     unknown = [token for token in tokens if not 0 <= token < vocab_size]
     if unknown:
         raise InputError(f"the model has tokens from 0 to {vocab_size - 1}, and no token {unknown[0]}")

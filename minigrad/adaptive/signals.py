@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -119,14 +120,14 @@ def _predictions(model: LanguageModel, tokens: Array, layout: Layout, skipped: A
 
 
 class _Spread(Observer):
-    """An observer that measures in every operation of attention how far it is spread out.
+    """An observer that measures in every operation of attention of its thread how far it is spread out.
 
     The queries after the `skipped` first ones of each sequence count. `found` is the mean over them in each operation,
     or NaN if there is none, or if the rows are not the tokens of sequences of these `lengths`, but groups of tokens.
     """
 
     def __init__(self, skipped: Array, lengths: Array) -> None:
-        self._counts, self._lengths = _after(skipped, lengths), lengths
+        self._counts, self._lengths, self._thread = _after(skipped, lengths), lengths, threading.get_ident()
         self.found: list[float] = []
 
     @contextlib.contextmanager
@@ -134,7 +135,7 @@ class _Spread(Observer):
         self, name: str, arrays: Sequence[Array], options: dict[str, Any]
     ) -> Iterator[Callable[[Result], Result]]:
         """Measure attention to single tokens: all of them, a window, or those among which sparse attention chooses."""
-        if name in ("attention", "sparse_attention"):
+        if name in ("attention", "sparse_attention") and threading.get_ident() == self._thread:
             q, k, offsets = arrays[0], arrays[1], options["offsets"]
             ranges = np.stack([offsets[:-1], offsets[1:]], axis=1)
             first = options.get("first_visible")

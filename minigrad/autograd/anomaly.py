@@ -8,6 +8,7 @@ it. The check reads every array once more, so training uses it only to repeat a 
 from __future__ import annotations
 
 import contextlib
+import os
 import traceback
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,7 @@ from minigrad.autograd.observers import Gradients, Observer, RecordedOperation, 
 from minigrad.errors import RunError
 from minigrad.typing import Array
 
-_PACKAGE = str(Path(__file__).parents[1])
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
 class AnomalyError(RunError):

@@ -87,6 +87,9 @@ class Signature(NamedTuple):
     def _refusal(self, count: int, unknown: set[str]) -> InputError:
         """Return the error for unknown options, or for too many positional arguments."""
         usual = {"dim": "axis", "keepdim": "keepdims"}
+        if by_place := sorted(unknown.intersection(self.positional)):
+            call = f"{self.name}({', '.join(self.positional)})"
+            return InputError(f"{by_place[0]} of {self.name} is given by its place, not by its name: {call}")
         if unknown:
             wrong = (f"{each} (here it is {usual[each]})" if each in usual else each for each in sorted(unknown))
             known = f"its options are {', '.join(sorted(self.options))}" if self.options else "it has no options"

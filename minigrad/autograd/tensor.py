@@ -118,6 +118,8 @@ class Tensor(Operators):
                 f"a gradient of shape {value.shape} and dtype {value.dtype} does not fit a tensor of shape "
                 f"{self.shape} and dtype {self.dtype}"
             )
+        if value is not None and not value.flags.writeable:
+            value = value.copy()  # more is added to it in place
         self.node.gradient, self.node.stale, self.node.has_gradient = value, False, value is not None
 
     @property
@@ -199,7 +201,8 @@ class Tensor(Operators):
                     "or reduce it to one element first, for example with .sum()"
                 )
             gradient = np.ones(self.shape, self.dtype)
-        array = np.asarray(gradient.data if isinstance(gradient, Tensor) else gradient, dtype=self.dtype)
+        # A copy: the array may be the gradient of a leaf, which grows during this pass.
+        array = np.array(gradient.data if isinstance(gradient, Tensor) else gradient, dtype=self.dtype)
         if array.shape != self.shape:
             raise ShapeError(f"backward() got a gradient of shape {array.shape} for a tensor of shape {self.shape}")
         run_backward(self.node, array)

@@ -74,7 +74,10 @@ class Cache:
         self.lengths = self._checked(lengths)
 
     def _checked(self, lengths: ArrayLike) -> Array:
-        wanted: Array = np.broadcast_to(lengths, self.batch_size).astype(np.int64)
+        given = np.asarray(lengths)
+        if given.dtype.kind not in "iu" or given.shape not in ((), (self.batch_size,)):
+            raise InputError(f"a cache is cut to one length, or one for each of its {self.batch_size}, not {lengths!r}")
+        wanted: Array = np.broadcast_to(given, self.batch_size).astype(np.int64)
         if (wrong := (wanted < 0) | (wanted > self.lengths)).any():
             first = int(wrong.argmax())
             raise InputError(f"a cache of {self.lengths[first]} tokens cannot be cut to {wanted[first]}")
@@ -136,6 +139,8 @@ class KeyValueCache(Cache):
     def select(self, sequences: ArrayLike) -> Self:
         """Return a cache of these sequences."""
         chosen, numbers, filled = copy.copy(self), np.asarray(sequences), slice(self.lengths.max() + 1)
+        if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu":
+            raise InputError(f"select takes the numbers of one or more sequences, as in [0, 2], not {sequences!r}")
         if (wrong := (numbers < 0) | (numbers >= self.batch_size)).any():
             raise InputError(f"a cache of {self.batch_size} sequences has none with the number {numbers[wrong][0]}")
         chosen.batch_size, chosen.lengths = len(numbers), self.lengths[numbers]

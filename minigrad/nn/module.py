@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,17 +35,31 @@ def check_sizes(layer: Module, *, least: int = 1, **sizes: int) -> None:
         checked_number(f"{name} of {type(layer).__name__}", size, int, at_least=least)
 
 
+_lock = threading.Lock()
+_evaluated: Counter[int] = Counter()
+"""How many blocks of `in_evaluation` a module is in that will be in training mode again after the last of them."""
+
+
 @contextlib.contextmanager
 def in_evaluation(module: Module) -> Iterator[None]:
-    """Switch a module to evaluation (dropout off) inside the block; every module in it gets its own mode back."""
-    trained = [each for _, each in module.named_modules() if each.training]
-    for each in trained:
-        each.training = False
+    """Switch a module to evaluation (dropout off) inside the block; every module in it gets its own mode back.
+
+    Threads may be in such blocks at the same time: the mode comes back after the last one.
+    """
+    with _lock:
+        trained = [each for _, each in module.named_modules() if each.training or id(each) in _evaluated]
+        for each in trained:
+            each.training = False
+            _evaluated[id(each)] += 1
     try:
         yield
     finally:
-        for each in trained:
-            each.training = True
+        with _lock:
+            for each in trained:
+                _evaluated[id(each)] -= 1
+                if not _evaluated[id(each)]:
+                    del _evaluated[id(each)]
+                    each.training = True
 
 
 class Module:

@@ -101,14 +101,16 @@ def linear_losses(x: Array, weight: Array, targets: Array) -> tuple[Array, Backw
     [1.3862943611198906, 0.0]
     """
     *wanted, _ = gradients_wanted()
+    head = ChunkedLosses("linear_losses", x, weight, targets)
+    kept = head.targets  # the caller may change its own
 
     def backward(dy: Array) -> tuple[Array | None, Array | None, None]:
         # The gradient of a weighted sum of losses, whose weights are dy.
-        head = ChunkedLosses("linear_losses", x, weight, targets)
+        head = ChunkedLosses("linear_losses", x, weight, kept)
         _, dx, dw = head.losses_and_gradients(np.require(dy, x.dtype, ["C", "W"]), wanted)
         return dx, dw, None
 
-    return ChunkedLosses("linear_losses", x, weight, targets).losses(), backward
+    return head.losses(), backward
 
 
 class ChunkedLosses:
@@ -202,10 +204,10 @@ def row_chunks(rows: int, vocab_size: int) -> list[slice]:
 
 
 def checked_targets(name: str, targets: Array, classes: int) -> tuple[Array, int]:
-    """Return the targets as flat int64, and the N that their losses are divided by, at least 1."""
-    if targets.dtype.kind not in "iu":
+    """Return a copy of the targets as flat int64, and the N that their losses are divided by, at least 1."""
+    if targets.size and targets.dtype.kind not in "iu":
         raise InputError(f"{name} needs integers as targets, not {targets.dtype}")
-    flat = np.require(targets.reshape(-1), np.int64, ["C", "W"])
+    flat = targets.reshape(-1).astype(np.int64)
     real = flat[flat != IGNORE]
     if real.size and not (real.min() >= 0 and real.max() < classes):
         raise InputError(f"{name} got targets from {real.min()} to {real.max()} for {classes} classes")

@@ -40,14 +40,14 @@ def embedding(weight: Array, ids: Array) -> tuple[Array, Backward]:
 
         return Deferred(shape, dtype, write), None
 
-    return weight[ids], backward
+    return weight[flat].reshape(*ids.shape, weight.shape[1]), backward
 
 
 def check_ids(weight: Array, ids: Array) -> None:
     """Raise ShapeError unless a table is a matrix, and InputError unless all ids are numbers of its rows."""
     if weight.ndim != 2:
         raise ShapeError(f"embedding needs a table of shape (V, C), not {weight.shape}")
-    if ids.dtype.kind not in "iu":
+    if ids.size and ids.dtype.kind not in "iu":  # an empty list is of floats
         raise InputError(f"embedding needs integers as ids, not {ids.dtype}")
     size = weight.shape[0]
     if ids.size and (ids.min() < 0 or ids.max() >= size):

@@ -12,7 +12,7 @@ import numpy as np
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
-from minigrad.ops.sequences import check_offsets
+from minigrad.ops.sequences import checked_offsets
 from minigrad.typing import Array
 
 
@@ -38,10 +38,9 @@ def key_shift(k: Array, *, offsets: Array) -> tuple[Array, Backward]:
     >>> ops.key_shift(Tensor([[[1.0, 2, 3, 4]], [[5.0, 6, 7, 8]]]), offsets=np.array([0, 2])).tolist()
     [[[1.0, 0.0, 3.0, 0.0]], [[5.0, 2.0, 7.0, 4.0]]]
     """
-    check_offsets("key_shift", k, offsets)
+    starts = checked_offsets("key_shift", k, offsets)
     if k.ndim != 3 or k.shape[2] % 2:
         raise ShapeError(f"key_shift needs k (rows, G, D), D even, not {k.shape}")
-    starts = np.asarray(offsets)
     filled = np.diff(starts) > 0
     first, last = starts[:-1][filled], starts[1:][filled] - 1
 

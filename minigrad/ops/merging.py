@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from minigrad.kernels.sequence import merging as kernels
-from minigrad.ops.sequences import check_offsets
+from minigrad.ops.sequences import checked_offsets
 from minigrad.typing import Array
 
 
@@ -32,5 +32,4 @@ def merged_rows(x: Array, offsets: Array, threshold: float) -> Array:
     different sequences do not merge.
     Shapes: x (rows, C), offsets (S + 1,) -> (rows,) booleans.  Raises ShapeError for offsets that do not fit.
     """
-    check_offsets("merged_rows", x, offsets)
-    return kernels.merge_groups(x, offsets, threshold)
+    return kernels.merge_groups(x, checked_offsets("merged_rows", x, offsets), threshold)

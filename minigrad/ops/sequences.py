@@ -31,12 +31,13 @@ def resize_sequences(x: Array, *, offsets: Array, new_offsets: Array, fill: floa
     >>> ops.resize_sequences(x, offsets=np.array([0, 1, 3]), new_offsets=np.array([0, 2, 3])).tolist()
     [1.0, 0.0, 2.0]
     """
-    check_offsets("resize_sequences", x, offsets)
+    offsets = checked_offsets("resize_sequences", x, offsets)
     if np.shape(new_offsets) != np.shape(offsets) or not _rise(new_offsets):
         raise ShapeError(
             f"resize_sequences needs new offsets that rise from 0, one more than the {len(offsets) - 1} sequences; "
             f"got {new_offsets}"
         )
+    new_offsets = np.array(new_offsets, np.int64)
     with np.errstate(invalid="ignore"):  # every number is close to a value of a float dtype
         holds_fill = x.dtype.kind == "f" or bool(np.asarray(fill).astype(x.dtype) == fill)
     if not holds_fill:
@@ -60,7 +61,7 @@ def sum_sequences(x: Array, *, offsets: Array) -> tuple[Array, Backward]:
     >>> ops.sum_sequences(Tensor([1.0, 2.0, 3.0]), offsets=np.array([0, 1, 1, 3])).tolist()
     [1.0, 0.0, 5.0]
     """
-    check_offsets("sum_sequences", x, offsets)
+    offsets = checked_offsets("sum_sequences", x, offsets)
     lengths = np.diff(offsets)
     y = np.empty((len(lengths), *x.shape[1:]), x.dtype)
     for s, (start, stop) in enumerate(itertools.pairwise(offsets)):
@@ -92,8 +93,7 @@ def block_mean(x: Array, *, offsets: Array, block: int) -> tuple[Array, Backward
     [2.0, 6.0]
     """
     checked_number("block of block_mean", block, int, at_least=1)
-    check_offsets("block_mean", x, offsets)
-    starts = np.asarray(offsets)
+    starts = checked_offsets("block_mean", x, offsets)
     counts = np.diff(starts) // block
     blocks = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # of each mean, in its sequence
     shape, dtype = x.shape, x.dtype  # the backward pass needs nothing else of x
@@ -133,8 +133,7 @@ def prefix_mean(
     Shapes: x (rows, C), offsets (S + 1,), carried (S, C), counts (S,) -> (rows, C).  Raises ShapeError if they do not
     fit.
     """
-    check_offsets("prefix_mean", x, offsets)
-    starts = checked_integers("offsets of prefix_mean", offsets)
+    starts = checked_offsets("prefix_mean", x, offsets)
     shape = (len(starts) - 1, *x.shape[1:])
     sums = np.zeros(shape) if carried is None else np.require(carried, np.float64, ["C", "W"])
     before = np.zeros(shape[0], np.int64) if counts is None else checked_integers("counts of prefix_mean", counts)
@@ -162,18 +161,23 @@ def _resized(x: Array, offsets: Array, new_offsets: Array, fill: float) -> Array
     return y
 
 
-def check_offsets(name: str, x: Array, offsets: Array) -> None:
-    """Raise ShapeError unless x has rows, and `offsets` divide them into sequences."""
-    if x.ndim < 1 or not _rise(offsets) or offsets[-1] != len(x):
-        raise ShapeError(f"{name} needs x (rows, ...) and offsets that rise from 0 to rows; got {x.shape}, {offsets}")
+def checked_offsets(name: str, x: Array, offsets: ArrayLike) -> Array:
+    """Return a copy of offsets as int64; raise ShapeError unless x has rows, which they divide into sequences."""
+    array = np.asarray(offsets)
+    if x.ndim < 1 or not _rise(array) or array[-1] != len(x):
+        raise ShapeError(f"{name} needs x (rows, ...) and offsets that rise from 0 to rows; got {x.shape}, {array}")
+    return array.astype(np.int64)
 
 
 def checked_integers(name: str, values: ArrayLike) -> Array:
-    """Return integers as int64, in an array that kernels can read; raise ShapeError, naming them, for other numbers."""
+    """Return a copy of integers as int64, which kernels can read; raise ShapeError, naming them, for other numbers.
+
+    A copy, because the backward pass needs them unchanged.
+    """
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         raise ShapeError(f"{name} must be integers, not {array.dtype}")
-    return np.require(array, np.int64, ["C", "W"])
+    return np.array(array, np.int64, order="C")
 
 
 def _rise(offsets: Array) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from minigrad.errors import ShapeError
 from minigrad.kernels.attention.plan import Plan
-from minigrad.ops.sequences import check_offsets, checked_integers
+from minigrad.ops.sequences import checked_integers, checked_offsets
 from minigrad.typing import Array
 
 
@@ -42,8 +42,7 @@ def plan_of(
         )
     if not k.shape[1] or q.shape[1] % k.shape[1]:
         raise ShapeError(f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly")
-    check_offsets("attention", q, offsets)
-    starts = checked_integers("offsets of attention", offsets)
+    starts = checked_offsets("attention", q, offsets)
     lengths = starts[1:] - starts[:-1]
     ranges = np.stack([starts[:-1], starts[1:]], axis=1) if key_ranges is None else key_ranges
     ranges = checked_integers("key ranges of attention", ranges)

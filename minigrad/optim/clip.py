@@ -34,7 +34,7 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> float:
     """Scale all gradients down together if their common norm exceeds `max_norm`; return the norm before.
 
     If the norm is not finite, the gradients stay unchanged, because no factor makes them finite. Parameters without a
-    gradient, such as frozen ones, are skipped.
+    gradient, such as frozen ones, are skipped. Raises InputError for one that no optimizer could update in place.
     """
     gradients = _gradients(parameters)
     norm = _norm(gradients)

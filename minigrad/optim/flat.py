@@ -59,7 +59,7 @@ def segments(parameters: Iterable[Tensor]) -> list[Segment]:
     found: list[Segment] = []
     trained = [parameter for parameter in distinct_parameters(parameters) if parameter.requires_grad]
     for parameter in trained:
-        _check_memory(parameter)
+        check_memory(parameter)
     for parameter in sorted(trained, key=_address):
         data, gradient = parameter.data, gradient_array(parameter)
         longer = (_extend(found[-1].data, data), _extend(found[-1].gradient, gradient)) if found else (None, None)
@@ -92,7 +92,8 @@ def gradient_array(parameter: Tensor) -> Array:
     return node.gradient
 
 
-def _check_memory(parameter: Tensor) -> None:
+def check_memory(parameter: Tensor) -> None:
+    """Raise InputError for a parameter that cannot be updated in place (see `segments`)."""
     data = parameter.data
     if not data.flags.c_contiguous:
         raise InputError(

@@ -21,7 +21,7 @@ from minigrad.errors import DivergenceError, InputError, RunError, ShapeError
 from minigrad.kernels.rowwise.updates import sum_of_squares
 from minigrad.optim.clip import LARGEST_NORM, clip_factor
 from minigrad.optim.division import Divided, Owned, Part
-from minigrad.optim.flat import Segment, check_apart, gradient_array, segments
+from minigrad.optim.flat import Segment, check_apart, check_memory, gradient_array, segments
 from minigrad.optim.settings import GroupSettings, ParameterGroup, checked, groups_of
 from minigrad.typing import Array
 
@@ -191,6 +191,8 @@ class Optimizer:
             raise InputError(f"an optimizer needs parameters that require a gradient; none of these {len(placed)} does")
         if self._parts and self._division.world.size > 1:
             raise RunError("parameters are neither frozen nor given other memory while processes train them together")
+        for parameter in trained:
+            check_memory(parameter)
         check_apart(trained)
         before = self._moments_by_id()
         self._parts = [part for group in self.groups for part in self._parts_of(group)]

@@ -5,6 +5,11 @@ A program, like train.py: it brings together the model families, their tokenizer
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends the program without a traceback
+
 import errno
 import importlib.util
 import socket
@@ -20,6 +25,7 @@ from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
 from minigrad.system.files import distinct_names, reason
 from minigrad.system.limits import check_limits
+from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import installation, phase, prepare_output, say
 from minigrad.system.units import format_bytes, plural
 from models.pretrained import find_runs
@@ -33,6 +39,7 @@ _BEGUN = 100  # connections that the system accepts before the server does
 
 def serve(config: ServeConfig) -> None:
     """Serve models until Ctrl-C or SIGTERM; raises InputError if a folder, an address or a setting cannot be used."""
+    raise_on_interrupt()
     config = find_runs(config)
     config.check()
     for package in ("starlette", "uvicorn"):

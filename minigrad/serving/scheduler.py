@@ -138,7 +138,9 @@ class Scheduler:
         return len(self._reading) + len(self._writing)
 
     def check(self, text: Text) -> None:
-        """Raise InputError if a text could outgrow its place."""
+        """Raise InputError if a text could outgrow its place, or has no prompt to read."""
+        if not text.prompt:
+            raise InputError("a text has a prompt of at least one token")
         if (most := len(text.prompt) + text.writes * text.continuation.left) > self.capacity:
             raise InputError(f"a text has at most {self.capacity} tokens here with its prompt, not {most}")
 

@@ -13,6 +13,7 @@ from minigrad.generation.continuation import Continuation, DrawingRules
 from minigrad.generation.decoding import document, drawing_rules
 from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
+from minigrad.options import shown
 from minigrad.serving.bodies import Body, ChatBody, CompletionBody, RefusedError
 from minigrad.serving.scheduler import Scheduler, Text
 from minigrad.serving.settings import PlaceSettings
@@ -78,7 +79,8 @@ class Served:
         most = min(self.model.config.vocab_size, self.tokenizer.vocab_size) - 1
         if min(prompt) < 0 or max(prompt) > most:
             raise RefusedError(
-                f"prompt takes token ids from 0 to {most}, not {min(prompt)} to {max(prompt)}", field="prompt"
+                f"prompt takes token ids from 0 to {most}, not {shown(min(prompt))} to {shown(max(prompt))}",
+                field="prompt",
             )
         return prompt, 0
 
@@ -87,17 +89,21 @@ class Served:
         if self.form is None:
             raise RefusedError(f"{self.name} was not taught to converse; use /v1/completions", field="model")
         try:
-            return self.form.encode(messages, add_generation_prompt=True)
+            ids = self.form.encode(messages, add_generation_prompt=True)
         except ValueError as error:
             raise RefusedError(str(error), field="messages") from None
+        if not ids:
+            raise RefusedError("the chat template writes nothing for these messages", field="messages")
+        return ids
 
     def texts(self, body: Body, prompts: Sequence[list[int]], client: str, most: int | None) -> list[Text]:
         """Return `n` texts for each prompt, none of more than `most` tokens; raises RefusedError if it is too long."""
-        seed = secrets.randbits(48) if body.seed is None else body.seed % (1 << 63)  # may be negative
         echo = isinstance(body, CompletionBody) and body.echo
         found = []
         for number, prompt in enumerate(prompts):
             tokens = self._tokens(body, len(prompt), most)
+            # A draw depends on the seed and not on the prompt: equal prompts without a seed need one each.
+            seed = secrets.randbits(48) if body.seed is None else body.seed % (1 << 63)  # may be negative
             rules = self._drawn_by(body, max(tokens, 1), seed)
             for sample in range(body.n):
                 text = Text(Continuation(rules, prompt, number, sample), client)

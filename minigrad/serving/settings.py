@@ -93,6 +93,8 @@ class ServeConfig(LimitSettings, NetworkSettings, PlaceSettings, ModelSettings):
         validate(self)
         if self.api_key is not None and not (self.api_key.isascii() and self.api_key.isprintable()):
             raise InputError("--api-key takes printable characters of ASCII: clients encode others in different ways")
+        if self.api_key is not None and self.api_key != self.api_key.strip():
+            raise InputError("--api-key begins or ends with a space, which is cut from the header of a request")
         for origin in self.allow_origin:
             if origin not in ("*", "null") and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/?#A-Z]+", origin) is None:
                 example = "https://example.com, in small letters and without a path"

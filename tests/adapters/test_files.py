@@ -96,6 +96,8 @@ def test_a_base_is_looked_for_from_here_and_from_the_folder_of_its_adapters(
     monkeypatch.chdir(tmp_path)
     rewrite(folder, base_model_name_or_path="base")
     assert base_of(folder) == Path("base")
+    with pytest.raises(InputError, match="base=vidya-v2-nano is not a folder of a model or of adapters"):
+        save(model, "again", base="vidya-v2-nano")
     save(model, "again", base="base")
     assert base_of("again") == tmp_path / "base"  # wherever the program is started
     (tmp_path / "base" / CONFIG).write_text("{}", encoding="utf-8")

@@ -114,6 +114,12 @@ def test_what_has_no_such_rows_is_refused() -> None:
     model = build("vidya-v2")
     with pytest.raises(InputError, match="tokens from 0 to 12, and no token 13"):
         adapt_tokens(model, [1, 13])
+    with pytest.raises(InputError, match=r"tokens are given by their ids.*, not '<a>'"):
+        adapt_tokens(model, ["<a>"])  # type: ignore[list-item]
+    adapt_tokens(again := build("vidya-v2").freeze(), [1])
+    with pytest.raises(InputError, match="the model trains rows of tokens already"):
+        adapt_tokens(again, [2])
+    assert again.num_trained() == again.config.width
     quantise(model, "int8")
     with pytest.raises(InputError, match="cannot be trained in a matrix stored as int8; adapt the layers alone"):
         adapt_tokens(model, [1])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -143,3 +147,24 @@ def test_quantised_weights_are_measured_as_those_that_they_were_made_of() -> Non
     assert exact is not None
     assert rounded is not None
     np.testing.assert_allclose(rounded, exact, atol=0.02)
+
+
+def test_what_another_thread_computes_is_not_measured() -> None:
+    model = tiny.build("vidya-v2").eval()
+    ids = tiny.tokens(0, 1, 9)[0]
+    alone = measure(model, ids[:-1], ids[1:], Layout.packed([8]), 8)
+
+    def beside(name: str) -> None:
+        if name == "attention" and threading.current_thread() is threading.main_thread():
+            other = threading.Thread(target=lambda: model(ids[None]))
+            other.start()
+            other.join()
+
+    class Starting(observers.Observer):
+        @contextlib.contextmanager
+        def forward(self, name: str, arrays: Any, options: Any) -> Iterator[Any]:
+            beside(name)
+            yield lambda result: result
+
+    with observers.watch(Starting()):
+        assert measure(model, ids[:-1], ids[1:], Layout.packed([8]), 8) == alone

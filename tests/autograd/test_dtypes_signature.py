@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from minigrad import InputError, Tensor, ops
@@ -28,3 +29,8 @@ def test_options_that_are_given_without_their_names_are_named() -> None:
         ops.linear(x, x, x, None)
     with pytest.raises(InputError, match=r"exp takes 1 argument \(x\), not 2$"):
         ops.exp(x, x)
+
+
+def test_an_argument_that_is_given_by_its_name_is_told_its_place() -> None:
+    with pytest.raises(InputError, match=r"^bias of linear is given by its place, not by its name: linear\(x, weight,"):
+        ops.linear(np.ones((2, 3)), np.ones((4, 3)), bias=np.ones(4))

@@ -298,3 +298,19 @@ def test_a_gradient_that_is_set_is_an_array() -> None:
         with pytest.raises(InputError, match="a gradient is an array, not a"):
             x.grad = wrong  # type: ignore[assignment]
     assert x.grad is None
+
+
+def test_the_gradient_of_a_leaf_may_be_passed_on() -> None:
+    """While it is, more is added to the array that was given."""
+    x = Tensor([1.0, 1.0], requires_grad=True)
+    (x * 3).sum().backward()
+    (x + x).backward(x.grad)
+    assert x.grad is not None
+    assert x.grad.tolist() == [9, 9]
+
+
+def test_a_gradient_that_cannot_be_written_is_copied() -> None:
+    x = Tensor(np.ones((3, 2)), requires_grad=True)
+    x.grad = np.broadcast_to(1.0, (3, 2))
+    ops.embedding(x, [0, 1]).sum().backward()
+    assert x.grad.tolist() == [[2, 2], [2, 2], [1, 1]]

@@ -110,3 +110,16 @@ def test_backward_to_stored_keys_and_values_is_refused() -> None:
         assert not found[1 - stored].requires_grad
         with no_grad():
             assert not cache.append(0, *pair, np.arange(2))[stored].requires_grad
+
+
+@pytest.mark.parametrize("wrong", [[], [True, False], [0.5], [[0]], 1])
+def test_select_takes_numbers_of_sequences(wrong: object) -> None:
+    cache = KeyValueCache(1, 2, 4, 1, 2)
+    with pytest.raises(InputError, match="select takes the numbers of one or more sequences"):
+        cache.select(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [0.0, [0, 0, 0], [True, False]])
+def test_truncate_takes_a_length_for_each_sequence(wrong: object) -> None:
+    with pytest.raises(InputError, match="a cache is cut to one length, or one for each of its 2, not"):
+        KeyValueCache(1, 2, 4, 1, 2).truncate(wrong)  # type: ignore[arg-type]

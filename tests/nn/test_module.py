@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import tracemalloc
@@ -310,3 +311,14 @@ def test_after_an_evaluation_every_module_has_its_own_mode_again() -> None:
     with in_evaluation(model):
         assert not any(module.training for _, module in model.named_modules())
     assert [name for name, module in model.named_modules() if not module.training] == ["norm"]
+
+
+def test_threads_in_evaluation_do_not_switch_each_other_back() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model[1].eval()
+    with contextlib.ExitStack() as first, contextlib.ExitStack() as second:
+        first.enter_context(in_evaluation(model))
+        second.enter_context(in_evaluation(model))
+        first.close()  # the thread that came first leaves first
+        assert not any(each.training for _, each in model.named_modules())
+    assert [model.training, model[0].training, model[1].training] == [True, True, False]

@@ -70,3 +70,21 @@ def test_targets_that_do_not_fit_the_logits_are_refused() -> None:
     for bad in (3, -1, -99):
         with pytest.raises(InputError, match=f"{bad}.* for 3 classes"):
             ops.cross_entropy(logits, Tensor([0, bad]))
+
+
+@pytest.mark.parametrize("name", ["cross_entropy", "linear_losses", "linear_cross_entropy"])
+def test_targets_are_those_of_the_call(name: str) -> None:
+    def gradient(*, changes: bool) -> Any:
+        x, targets = Tensor(np.eye(3), requires_grad=True), np.array([0, 1, -100])
+        matrix = () if name == "cross_entropy" else (Tensor(np.eye(3)),)
+        loss = getattr(ops, name)(x, *matrix, targets).sum()
+        if changes:
+            targets[:] = 2
+        loss.backward()
+        return x.grad
+
+    np.testing.assert_array_equal(gradient(changes=True), gradient(changes=False))
+
+
+def test_no_targets_may_be_an_empty_list() -> None:
+    assert ops.cross_entropy(Tensor(np.zeros((0, 2))), []).item() == 0

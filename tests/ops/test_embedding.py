@@ -32,3 +32,7 @@ def test_ids_and_tables_that_cannot_be_used_are_refused() -> None:
         ops.embedding(table, Tensor(np.zeros(1)))
     with pytest.raises(ShapeError, match=r"\(V, C\), not \(3,\)"):
         ops.embedding(Tensor(np.zeros(3)), Tensor([0]))
+
+
+def test_no_ids_may_be_an_empty_list() -> None:
+    assert ops.embedding(Tensor(np.ones((3, 2))), []).shape == (0, 2)

@@ -49,3 +49,19 @@ def test_a_fill_is_one_of_the_values_of_the_dtype() -> None:
     for fill in (0.5, np.nan, np.inf, 2.0**80):
         with pytest.raises(InputError, match=r"cannot fill x of dtype int64 with"):
             ops.resize_sequences(tokens, offsets=OFFSETS, new_offsets=OFFSETS, fill=fill)
+
+
+@pytest.mark.parametrize("name", ["sum_sequences", "block_mean", "prefix_mean", "key_shift"])
+def test_offsets_of_any_integers_are_those_of_the_call(name: str) -> None:
+    """The caller may change its own before the backward pass."""
+    gradients = []
+    for dtype, changes in ((np.int64, False), (np.int64, True), (np.uint64, True), (np.int32, True)):
+        x = Tensor(np.arange(24.0).reshape((6, 4) if name != "key_shift" else (6, 1, 4)), requires_grad=True)
+        offsets = np.array([0, 2, 6], dtype)
+        y = getattr(ops, name)(x, offsets=offsets, **({"block": 2} if name == "block_mean" else {}))
+        if changes:
+            offsets[1] = 5
+        (y * y).sum().backward()
+        assert x.grad is not None
+        gradients.append(x.grad.tolist())
+    assert gradients[1:] == gradients[:1] * 3

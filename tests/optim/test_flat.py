@@ -7,6 +7,7 @@ import pytest
 
 from minigrad import InputError, Tensor
 from minigrad.nn import Linear, Module, Sequential, shapes_only
+from minigrad.optim import AdamW
 from minigrad.optim.flat import check_apart, segments
 
 
@@ -113,3 +114,10 @@ def test_a_parameter_without_elements_shares_memory_with_none() -> None:
     model = Sequential(Linear(3, 2), Linear(0, 3))
     model.initialise(0)
     check_apart(model.parameters())
+
+
+def test_an_optimizer_of_a_model_without_values_says_so() -> None:
+    with shapes_only():
+        layers = [Linear(4, 4), Linear(4, 4)]
+    with pytest.raises(InputError, match=r"is not contiguous.*call initialise\(\) on its model"):
+        AdamW([each.weight for each in layers])

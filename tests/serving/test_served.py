@@ -90,6 +90,26 @@ def test_without_a_seed_the_draws_are_other_ones_each_time(make_served: Make) ->
     served = make_served()
     seeds = {served.texts(completion(), [[1]], "me", None)[0].continuation.rules.sampling.seed for _ in range(4)}
     assert len(seeds) == 4
+    same = served.texts(completion(n=2), [[1], [1]], "me", None)
+    first, again, other, _ = (text.continuation.rules.sampling.seed for text in same)
+    assert first == again != other
+
+
+def test_a_conversation_for_which_the_template_writes_nothing_is_refused(
+    make_served: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = make_served()
+
+    class Silent:
+        def encode(self, messages: Any, add_generation_prompt: bool) -> list[int]:
+            return []
+
+    monkeypatch.setattr(served, "form", Silent())
+    with pytest.raises(RefusedError, match="the chat template writes nothing for these messages"):
+        served.encode_messages([{"role": "system", "content": "be brief"}])
+    (text,) = served.texts(completion(), [[]], "me", 4)
+    with pytest.raises(InputError, match="a text has a prompt of at least one token"):
+        served.scheduler.check(text)
 
 
 @pytest.mark.parametrize(

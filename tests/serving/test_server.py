@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -46,6 +47,22 @@ def test_a_server_that_stops_ends_its_replies_with_an_error(
         error = json.loads(reply.read().decode().removeprefix("data: "))["error"]
         assert reply.status == (200 if streams else 503)
         assert error["message"] == "the server is stopping"
+        connection.close()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_second_signal_ends_the_replies_at_once(
+    make_served: Make, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    served = make_served()
+    monkeypatch.setattr(served.scheduler, "turn", list)  # nothing is ever written
+    with serving([served], grace=60) as wire:
+        connection = wire.send(COMPLETIONS, {"prompt": "to be", "stream": True})
+        until(lambda: served.scheduler.num_waiting)
+        for _ in range(2):
+            wire.server.handle_exit(signal.SIGTERM, None)
+        reply = connection.getresponse()
+        assert json.loads(reply.read().decode().removeprefix("data: "))["error"]["message"] == "the server is stopping"
         connection.close()
     assert capfd.readouterr().err == ""
 

@@ -32,6 +32,7 @@ def test_a_folder_that_is_given_twice_is_refused() -> None:
         {"texts": 0},
         {"seconds": 0.0},
         {"api_key": ""},
+        {"api_key": "k "},
         {"api_key": "Schlüssel"},
         {"allow_origin": ("example.com",)},
         {"allow_origin": ("https://example.com/",)},
