@@ -15,7 +15,6 @@ from minigrad.formats.folders import RUNS, check_folder
 from minigrad.system.files import kind_of, reason
 from minigrad.system.locks import LOCK_FILE, FolderLock
 from minigrad.system.terminal import command, quoted
-from minigrad.training.folder import checkpoint
 from minigrad.training.folder.record import FILE, Record
 from minigrad.training.settings import REWARDED, TrainConfig
 
@@ -136,7 +135,9 @@ def newest(root: Path, family: str | None = None) -> Path:
 
 
 def _written(folder: Path) -> float:
-    """Return when a run last wrote its record or a checkpoint; what ends it writes no new record."""
+    """Return when a run last wrote its record or a checkpoint; the record is of its beginning or its end."""
+    from minigrad.training.folder import checkpoint
+
     places = (folder / FILE, checkpoint.folder_of(folder))
     return max(place.stat().st_mtime for place in places if place.exists())
 
