@@ -39,7 +39,8 @@ class Parser(Generic[Settings]):
         self.options = options(settings)
         self._flags = {each.name: each.spelling for each in self.options if not each.positional}
         self._positionals = [each for each in self.options if each.positional]
-        usage = " ".join([prog, *(each.spelling for each in self._positionals), "[flags]", "[--help]"])
+        words = [f"{each.spelling} ..." if each.many else each.spelling for each in self._positionals]
+        usage = " ".join([prog, *words, "[flags]", "[--help]"])
         self._parser = argparse.ArgumentParser(
             prog=prog, description=description, usage=usage, add_help=False, allow_abbrev=False, exit_on_error=False
         )

@@ -191,7 +191,7 @@ def test_no_word_after_two_dashes_is_a_flag():
     assert refusal(TRAIN, "--", "steps") == "unexpected argument 'steps'; did you mean --steps?"
 
 
-def test_several_positional_arguments_stand_anywhere():
+def test_several_positional_arguments_stand_anywhere(capsys):
     @dataclass(frozen=True)
     class Comparing:
         runs: tuple[int, ...] = option(REQUIRED, "the runs", positional=True, at_least=1)
@@ -201,6 +201,9 @@ def test_several_positional_arguments_stand_anywhere():
     assert parser.read(["1", "--plan", "2", "--", "3"])[0] == Comparing((1, 2, 3), plan=True)
     assert refusal(parser, "--plan") == "RUNS is missing: the runs. See report --help"
     assert refusal(parser, "1", "--plan", "0") == "RUNS takes a whole number of at least 1, not '0'"
+    with pytest.raises(SystemExit):
+        parser.parse(["--help"])
+    assert capsys.readouterr().out.startswith("usage: report RUNS ... [flags] [--help]\n")
 
 
 def test_parse_prints_one_paragraph_and_exits_with_2(capsys):
