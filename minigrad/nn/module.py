@@ -37,7 +37,7 @@ def check_sizes(layer: Module, *, least: int = 1, **sizes: int) -> None:
 
 _lock = threading.Lock()
 _evaluated: Counter[int] = Counter()
-"""How many blocks of `in_evaluation` a module is in that will be in training mode again after the last of them."""
+"""By the id of a module that will be in training mode again: the blocks of `in_evaluation` that it is in."""
 
 
 @contextlib.contextmanager

@@ -18,9 +18,9 @@ from minigrad.random import generator
 BLOCKS = 10_000  # in a plan
 
 
-def reader(documents: str, tokens: TokenFile | Tokens, context: int) -> Reader:
+def reader(way: str, tokens: TokenFile | Tokens, context: int) -> Reader:
     """Return a text as ``"packed"`` documents or as ``"windows"``; raises InputError if it is too short."""
-    return Documents(tokens, context) if documents == "packed" else Windows(tokens, context)
+    return Documents(tokens, context) if way == "packed" else Windows(tokens, context)
 
 
 def spans(way: str, tokens: TokenFile | Tokens, context: int) -> Spans:
@@ -28,11 +28,11 @@ def spans(way: str, tokens: TokenFile | Tokens, context: int) -> Spans:
     return Documents(tokens, context).spans() if way == "packed" else in_a_row(row_of(tokens))
 
 
-def training_source(documents: str, tokens: TokenFile | TokenMixture, context: int) -> Source:
+def training_source(way: str, tokens: TokenFile | TokenMixture, context: int) -> Source:
     """Return what a run trains on: one text, or several interleaved; raises InputError as `reader` does."""
     if isinstance(tokens, TokenMixture):
-        return Interleaved([reader(documents, file, context) for file in tokens.files], tokens.shares)
-    return reader(documents, tokens, context)
+        return Interleaved([reader(way, file, context) for file in tokens.files], tokens.shares)
+    return reader(way, tokens, context)
 
 
 class Interleaved:

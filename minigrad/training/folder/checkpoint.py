@@ -251,9 +251,9 @@ class State:
         """
         ours = {each.name for each in dataclasses.fields(cls)}
         others = saved.state.keys() - ours
-        if missing := others - set(others if guests is None else guests):
+        if guests is not None and (unknown := others.difference(guests)):
             raise InputError(
-                f"step {saved.step} in {folder} has a state called {min(missing)!r}, which this program does not know: "
+                f"step {saved.step} in {folder} has a state called {min(unknown)!r}, which this program does not know: "
                 "continue with the program, and the guests, that the run began with"
             )
         values = {name: value for name, value in saved.state.items() if name in ours}
