@@ -8,9 +8,10 @@ makes a page with cells run.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:  # what reads chapters without building pages, as a test of their pictures does, needs no Sphinx
+    from sphinx.application import Sphinx
 
 BANNER = """\
 > You are reading the source of a page. The built page also shows the results of the code, and has interactive figures;

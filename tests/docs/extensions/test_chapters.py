@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from docs.extensions.chapters import BANNER, HEADER, SHOWN, as_page
+from docs.extensions.source_parts import find
 from tests.source_files import ROOT
 
-pytestmark = pytest.mark.docs
 COURSE = sorted((ROOT / "docs" / "course").glob("*.md"))
 
 
 @pytest.mark.parametrize("chapter", COURSE, ids=lambda path: path.stem)
 def test_a_chapter_is_plain_markdown_with_a_banner_and_links_to_its_source(chapter: Path) -> None:
-    from docs.extensions.chapters import BANNER, HEADER, SHOWN, as_page
-    from docs.extensions.source_parts import find
-
     text = chapter.read_text("utf-8")
     assert re.match(r"# .+\n\n" + re.escape(BANNER), text), "the title, then the banner"
     for found in SHOWN.finditer(text):
@@ -33,6 +31,4 @@ def test_a_chapter_is_plain_markdown_with_a_banner_and_links_to_its_source(chapt
 
 
 def test_a_page_without_cells_stays_as_it_is() -> None:
-    from docs.extensions.chapters import as_page
-
     assert as_page("# A\n\n```{annotate} a.b\n```\n\nSource: [a](b)\n").count("Source: [a](b)") == 1

@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from docs.extensions.chapters import PICTURE, as_page
+from docs.extensions.pictures import FOLDER, MOST_BYTES, Picture, as_file, drawn, pictures
 from tests.source_files import ROOT
 
-pytestmark = [pytest.mark.docs, pytest.mark.filterwarnings("default")]
 TEXT = "{http://www.w3.org/2000/svg}text"
 CHAPTER = """# A title
 
@@ -32,8 +33,6 @@ def texts(svg: str) -> list[str | None]:
 
 
 def test_each_picture_is_small_described_and_of_the_cells_that_are_there() -> None:
-    from docs.extensions.pictures import FOLDER, MOST_BYTES, pictures
-
     found = pictures()
     assert len(found) > 20
     assert sorted(picture.path for picture in found) == sorted(FOLDER.iterdir())
@@ -49,17 +48,15 @@ def test_each_picture_is_small_described_and_of_the_cells_that_are_there() -> No
 
 
 def test_pictures_that_chapters_share_with_the_first_page_are_there() -> None:
-    from docs.extensions.chapters import PICTURE
-
     for chapter in (ROOT / "docs" / "course").glob("*.md"):
         for _, path in PICTURE.findall(chapter.read_text("utf-8")):
             assert (chapter.parent / path).exists(), path
 
 
+@pytest.mark.docs
+@pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", ["attention", "derivative"])
 def test_a_picture_shows_what_the_cells_draw(name: str) -> None:
-    from docs.extensions.pictures import drawn, pictures
-
     (picture,) = [each for each in pictures() if each.chapter.stem == name]
     kept, now = picture.path.read_text("utf-8"), drawn(picture)
     assert texts(kept) == texts(now)
@@ -69,8 +66,6 @@ def test_a_picture_shows_what_the_cells_draw(name: str) -> None:
 
 
 def test_a_long_title_widens_a_picture(tmp_path: Path) -> None:
-    from docs.extensions.pictures import Picture, as_file
-
     figure = '<svg viewBox="0 0 200 100" aria-label="A line."><path d="M0 0H200"/></svg>'
     picture = Picture(tmp_path / "chapter.md", "A line that rises from 1 to 3.", tmp_path / "own.svg")
     widths = []
@@ -82,15 +77,11 @@ def test_a_long_title_widens_a_picture(tmp_path: Path) -> None:
 
 
 def test_a_built_page_has_the_figure_alone() -> None:
-    from docs.extensions.chapters import as_page
-
     assert "![" not in as_page(CHAPTER)
     assert "plt.plot([1, 2, 3])" in as_page(CHAPTER)
 
 
 def test_a_check_changes_no_picture_and_a_changed_cell_does(tmp_path: Path) -> None:
-    from docs.extensions.pictures import Picture
-
     def code(text: str) -> str:
         (tmp_path / "chapter.md").write_text(text, "utf-8")
         return Picture(tmp_path / "chapter.md", "A line that rises from 1 to 3.", tmp_path / "own.svg").code()
