@@ -205,7 +205,8 @@ class Operators:
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Self:
         """Return the index of the largest value along `axis` (by default in the flat tensor); it has no gradient."""
-        result: Self = self.wrap(np.asarray(np.argmax(self.data, axis=axis, keepdims=keepdims)))
+        places = np.argmax(self.data, axis=axis, keepdims=True)
+        result: Self = self.wrap(np.asarray(places if keepdims else places.squeeze(axis)))
         return result
 
     def reshape(self, *shape: Any) -> Self:

@@ -20,12 +20,13 @@ def sum(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, 
     Raises ShapeError if an axis does not exist.
     """
     axes, shape = _axes("sum", x, axis), x.shape
+    y = x.sum(axis=axes, keepdims=True)
 
     def backward(dy: Array) -> Array:
         # The derivative of a sum with respect to each of its terms is 1.
         return np.broadcast_to(dy if keepdims else np.expand_dims(dy, axes), shape)
 
-    return np.asarray(x.sum(axis=axes, keepdims=keepdims)), backward
+    return np.asarray(y if keepdims else y.squeeze(axes)), backward
 
 
 @op(integer_dtype="float32")
@@ -35,12 +36,13 @@ def mean(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array,
     Shapes: as in `sum`.  Raises ShapeError if there are no elements to average.
     """
     axes, shape = _axes("mean", x, axis, some=True), x.shape
+    y = x.mean(axis=axes, keepdims=True)
     count = int(np.prod([shape[each] for each in axes]))
 
     def backward(dy: Array) -> Array:
         return np.broadcast_to((dy if keepdims else np.expand_dims(dy, axes)) / count, shape)
 
-    return np.asarray(x.mean(axis=axes, keepdims=keepdims)), backward
+    return np.asarray(y if keepdims else y.squeeze(axes)), backward
 
 
 @op(integer_dtype="any")
