@@ -175,6 +175,35 @@ def test_what_is_said_of_single_runs_is_what_they_give() -> None:
     ]
 
 
+def test_what_is_said_of_merging_in_a_llama_is_what_the_runs_give() -> None:
+    study, results = load("wiola_added_merging")
+    (comparison,), record = study.comparisons(), read()["wiola-added-merging"]
+    llama, merged, leaking = (results.of(comparison, arm.name) for arm in study.arm)
+    (printed,) = record.values("on the test text")
+    found = shown(difference("with merging", "Llama", study.path.stem, part="test"))
+    assert floats(printed)[:3] == pytest.approx(found[:3], abs=5.1e-4)
+    assert floats(printed)[3] == pytest.approx(found[3], abs=5.1e-3)
+    apart = [score(merged[seed], 256) - score(llama[seed], 256) for seed in llama]
+    (printed,) = record.values("single pairs, merging")
+    assert floats(printed) == pytest.approx([min(apart), max(apart)], abs=5.1e-4)
+    (printed,) = record.values("merged in the last step")
+    shares = [100 * np.mean([each["merge_ratio"] for each in runs.values()]) for runs in (merged, leaking)]
+    assert floats(printed) == pytest.approx(shares, abs=0.051)
+    assert all(score(leaking[seed], 256) > score(llama[seed], 256) for seed in leaking)
+
+
+def test_both_changes_of_the_second_round_lead_in_every_pair() -> None:
+    study, results, _ = of_table(FOLDER / "tables" / "nano_settings-round-2.json.gz")
+    (comparison,) = study.comparisons()
+    control, ends = results.of(comparison, study.control), list[float]()
+    for arm in ("2 heads of 48", "beta2 0.99"):
+        runs = results.of(comparison, arm)
+        apart = [score(runs[seed], 256) - score(control[seed], 256) for seed in control]
+        ends += [max(apart), min(apart)]
+    (printed,) = read()["nano-settings-round-2"].values("single pairs: 2 heads, beta2")
+    assert floats(printed) == pytest.approx(ends, abs=5.1e-4)
+
+
 def test_what_each_change_of_the_defaults_contributed_is_what_the_runs_give() -> None:
     study, results = load("nano_attribution")
     record, each, arms = read()["nano-attribution"], read()["nano-attribution-of-each"], [arm.name for arm in study.arm]
