@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import models
 import tokenizer
+from minigrad.cli.exits import exit_code
 from minigrad.evaluate.answers import Answered, Question, ask, share_exact
 from minigrad.finetuning.conversations import conversations_in
 from minigrad.finetuning.encoding import encode_conversation, questions_of
@@ -41,15 +42,19 @@ def describe(answered: list[Answered]) -> str:
     return f"{''.join(wrong)}{right:,} of {len(answered):,} right ({100 * share_exact(answered):.1f}%)"
 
 
-def main() -> None:
-    """Ask the questions and print what was answered wrong."""
+def main() -> int:
+    """Ask the questions, print what was answered wrong, and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("run", help="the folder of a taught model")
     parser.add_argument("--questions", type=Path, default=HELD_OUT, help="a file of conversations")
     asked = parser.parse_args()
-    questions = questions_for(asked.run, asked.questions)
-    print(describe(ask(models.load(asked.run), tokenizer.load(asked.run), questions)))
+
+    def work() -> None:
+        questions = questions_for(asked.run, asked.questions)
+        print(describe(ask(models.load(asked.run), tokenizer.load(asked.run), questions)))
+
+    return exit_code(parser.prog, work, interrupted="interrupted", less_memory="close other programs")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -28,6 +28,8 @@ from typing import NamedTuple
 
 from machine import describe_machine
 
+from minigrad.cli.exits import exit_code
+from minigrad.errors import RunError
 from minigrad.system import environment
 
 ROOT = Path(__file__).parent.parent
@@ -43,12 +45,13 @@ class Trained(NamedTuple):
 
 
 def trained(folder: Path, amount: list[str], flags: list[str]) -> Trained:
-    """Train what is not there yet; return what came of it."""
+    """Train what is not there yet; return what came of it. Raises RunError if the run fails."""
     kept = folder.with_suffix(".json")
     if not kept.exists():
         command = [sys.executable, str(ROOT / "train.py"), *amount, "--out", str(folder), *flags]
         before = os.times()
-        subprocess.run(command, check=True, env=environment.as_found())
+        if code := subprocess.run(command, env=environment.as_found()).returncode:
+            raise RunError(f"the run in {folder} ended with the code {code}; the same command tries it again")
         after = os.times()
         ended = json.loads((folder / "minigrad.json").read_text(encoding="utf-8"))
         seconds = sum(after[2:4]) - sum(before[2:4])  # of the child, in user and in system mode
@@ -56,8 +59,8 @@ def trained(folder: Path, amount: list[str], flags: list[str]) -> Trained:
     return Trained(*json.loads(kept.read_text(encoding="utf-8")))
 
 
-def main() -> None:
-    """Train every arm with every seed; print a table and JSON."""
+def main() -> int:
+    """Run the command line and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--minutes", type=float, default=10.0, help="of each arm")
@@ -68,6 +71,12 @@ def main() -> None:
     options = parser.parse_args()
     if options.cost != 1 and not options.steps:
         parser.error("--cost is for --steps: minutes are as long for a narrow model as for a wide one")
+    said = "interrupted; the same command continues with the runs that are missing"
+    return exit_code(parser.prog, lambda: compare(options), interrupted=said, less_memory="give a smaller --batch")
+
+
+def compare(options: argparse.Namespace) -> None:
+    """Train every arm with every seed; print a table and JSON."""
     options.folder.mkdir(parents=True, exist_ok=True)
 
     def amount(share: float) -> list[str]:
@@ -96,4 +105,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

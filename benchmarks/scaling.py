@@ -31,13 +31,16 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import models
+from minigrad.cli.exits import exit_code
 from minigrad.data import mixture
 from minigrad.distributed.launch import connect
+from minigrad.errors import InputError
 from minigrad.evaluate.losses import Score
 from minigrad.optim import decay_start
 from minigrad.system.files import write_text
 from minigrad.system.locks import FolderLock
 from minigrad.training.budget import Budget
+from minigrad.training.folder.record import Record
 from minigrad.training.keeping import save
 from minigrad.training.optimizers import parameters_in_layers
 from minigrad.training.planning.choices import CONTEXT, LONG_RUN, TOKENS_PER_STEP
@@ -179,18 +182,23 @@ def read_curves(folder: Path, runs: list[Path]) -> dict[str, tuple[Point, ...]]:
     """Return the measured curves, each with those of the finished `runs` of train.py that have its size.
 
     No run reads less than two million tokens: copying from the context forms about then, and before that the loss falls
-    in another way.
+    in another way. Raises InputError if nothing was measured, or for a run that has another size or has not ended.
     """
     curves = defaultdict[str, list[Point]](list)
     for path in sorted((folder / "results").glob("*.json")):
         for each in json.loads(path.read_text(encoding="utf-8")):
             curves[each["model"]].append(Point(*(each[name] for name in Point._fields)))
+    if not curves:
+        raise InputError(f"{folder} holds no results; train the grid first, without --fit")
     unique = max(point.unique_tokens for points in curves.values() for point in points)
     names = {points[0].parameters: name for name, points in curves.items() if points[0].unique_tokens == unique}
     for run in runs:
-        result = json.loads((run / "minigrad.json").read_text(encoding="utf-8"))["result"]
-        size = parameters_in_layers(models.load(run))
-        point = Point(size, result["tokens"], unique, round(result["bits_per_byte"], 5))
+        record, size = Record.read(run), parameters_in_layers(models.load(run))
+        if not record.result:
+            raise InputError(f"{run} has not ended; continue it with train.py --resume {run}")
+        if size not in names:
+            raise InputError(f"{run} has {size:,} parameters in its layers, and no measured curve has as many")
+        point = Point(size, record.result["tokens"], unique, round(record.result["bits_per_byte"], 5))
         curves[names[size]].append(point)
     smallest_first = sorted(curves.items(), key=lambda curve: (curve[1][0].parameters, -curve[1][0].unique_tokens))
     return {name: tuple(points) for name, points in smallest_first}
@@ -232,8 +240,8 @@ def _constants(law: Law) -> str:
     return f"Law({', '.join(f'{value:.5g}' for value in law)})"
 
 
-def main() -> None:
-    """Run the command line."""
+def main() -> int:
+    """Run the command line and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path, help="the folder in which the runs are kept")
     parser.add_argument("--jobs", type=int, default=1, help="curves that are trained side by side (default: 1)")
@@ -241,13 +249,16 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs} trains nothing; give 1 or more")
-    if arguments.fit is not None and not (arguments.folder / "results").is_dir():
-        parser.error(f"{arguments.folder} holds no results; train the grid first, without --fit")
-    if arguments.fit is None:
-        train_grid(arguments.folder, arguments.jobs)
-    else:
-        print(describe(read_curves(arguments.folder, arguments.fit)))
+
+    def work() -> None:
+        if arguments.fit is None:
+            train_grid(arguments.folder, arguments.jobs)
+        else:
+            print(describe(read_curves(arguments.folder, arguments.fit)))
+
+    said = "interrupted; the same command continues"
+    return exit_code(parser.prog, work, interrupted=said, less_memory="give smaller --jobs")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

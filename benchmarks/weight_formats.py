@@ -22,6 +22,9 @@ from typing import Any
 
 from machine import describe_machine
 
+from minigrad.cli.exits import exit_code
+from minigrad.errors import RunError
+
 PROMPT, LONG, TURNS = list(range(16)), 512, 3
 FORMATS = ("float32", "float16", "bfloat16", "int8", "int4")
 
@@ -80,8 +83,8 @@ def timed(folder: str, format: str | None, samples: list[int], tokens: int) -> d
     }
 
 
-def main() -> None:
-    """Measure every format, print a table and JSON."""
+def main() -> int:
+    """Run the command line and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--run", help="a run folder, for the bits per byte of its validation text")
     parser.add_argument("--family", default="gpt2")
@@ -91,12 +94,21 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=128, help="of each text")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.one:
-        task = json.loads(arguments.one)
-        format = None if task["format"] == "float32" else task["format"]
-        run, samples, tokens = task["folder"], task["samples"], task["tokens"]
-        print(json.dumps(scored(run, format) if task["kind"] == "scored" else timed(run, format, samples, tokens)))
-        return
+    work = measure_one if arguments.one else measure_all
+    less = "give fewer --samples or a smaller --size"
+    return exit_code(parser.prog, lambda: work(arguments), interrupted="interrupted", less_memory=less)
+
+
+def measure_one(arguments: argparse.Namespace) -> None:
+    """Measure one format in this process, and print JSON."""
+    task = json.loads(arguments.one)
+    format = None if task["format"] == "float32" else task["format"]
+    run, samples, tokens = task["folder"], task["samples"], task["tokens"]
+    print(json.dumps(scored(run, format) if task["kind"] == "scored" else timed(run, format, samples, tokens)))
+
+
+def measure_all(arguments: argparse.Namespace) -> None:
+    """Measure every format in a process of its own; print a table and JSON."""
     import models
 
     with tempfile.TemporaryDirectory() as temporary:
@@ -109,7 +121,9 @@ def main() -> None:
             asked = {"kind": kind, "folder": folder, "format": format}
             task = json.dumps(asked | {"samples": arguments.samples, "tokens": arguments.tokens})
             command = [sys.executable, __file__, "--one", task]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+            if done.returncode:
+                raise RunError(f"{format} was not measured: its process ended with the code {done.returncode}")
             results[format] = json.loads(done.stdout.splitlines()[-1])
             figures = ", ".join(f"{name} {value:,.4f}" for name, value in results[format].items())
             print(f"{format:<9} {figures}", flush=True)
@@ -117,4 +131,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -12,6 +12,7 @@ import pytest
 import models
 from benchmarks import scaling
 from minigrad.data.split import Parts
+from minigrad.errors import InputError
 from minigrad.options import assignments
 from minigrad.system import files
 from minigrad.training.budget import Budget
@@ -93,7 +94,7 @@ def test_the_fit_is_printed_as_the_chapter_has_it(tmp_path: Path) -> None:
     run = tmp_path / "run"
     model.save(run)
     result = {"tokens": 4_000_000, "bits_per_byte": TRUE.loss(589_824, 4_000_000, 2_000_000)}
-    (run / "minigrad.json").write_text(json.dumps({"result": result}), encoding="utf-8")
+    (run / "minigrad.json").write_text(json.dumps({"settings": {}, "chosen": {}, "result": result}), encoding="utf-8")
     said = scaling.describe(scaling.read_curves(tmp_path, [run]))
     assert "| size 100000 | 100,000 | 2,000,000 | 1.0 | " in said
     assert "| size 589824 | 589,824 | 4,000,000 | 2.0 | " in said
@@ -103,3 +104,19 @@ def test_the_fit_is_printed_as_the_chapter_has_it(tmp_path: Path) -> None:
     assert found["LAW"] == pytest.approx(TRUE, rel=0.03)
     assert len(found["WITHOUT"]) == 3
     assert found["ERROR"] < 0.001
+
+
+def test_a_fit_without_results_or_with_a_run_that_does_not_belong_to_it_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no results; train the grid first"):
+        scaling.read_curves(tmp_path, [])
+    (tmp_path / "results").mkdir()
+    point = {"model": "one", "parameters": 7, "tokens": 10, "unique_tokens": 5, "bits_per_byte": 1.5}
+    (tmp_path / "results" / "one.json").write_text(json.dumps([point]), encoding="utf-8")
+    run = tmp_path / "run"
+    models.build("vidya-v2", "nano").save(run)
+    for result, said in (({}, "has not ended; continue it with"), ({"tokens": 9}, "and no measured curve has as many")):
+        (run / "minigrad.json").write_text(
+            json.dumps({"settings": {}, "chosen": {}, "result": result}), encoding="utf-8"
+        )
+        with pytest.raises(InputError, match=said):
+            scaling.read_curves(tmp_path, [run])
