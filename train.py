@@ -153,10 +153,8 @@ def accumulate_gradients(run: Run, batch: Batch) -> float:
 
 def forward_backward(model: LanguageModel, batch: Batch, weight: Array) -> float:
     """Add the gradient of the mean loss, times `weight`, for every parameter; return it without `added_loss`."""
-    from minigrad.ops.distillation import objective_of
-
-    objective = objective_of(batch.teaching)
-    loss = model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights, objective=objective)
+    tokens, targets, layout, weights = batch.tokens, batch.targets, batch.layout, batch.weights
+    loss = model.loss(tokens, targets, layout=layout, weights=weights, objective=batch.objective)
     loss.backward(weight)
     return float(loss.item()) - model.added_loss
 

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import models
 import tokenizer
 from minigrad.data import corpus, mixture
-from minigrad.data.tokens.reading import reader
+from minigrad.data.tokens import reading
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.evaluate.losses import evaluate
 from minigrad.training.folder.record import Record
@@ -35,7 +35,7 @@ def measure(folder: Path) -> dict[str, float]:
     model, record = models.load(folder), Record.read(folder)
     source = mixture.load(record.data, held_out=record.used.get("held_out"))
     text, context = TokenizedCorpus.of(source, tokenizer.load(folder)), record.used["context"]
-    spans = {way: reader(way, text.validation, context).spans() for way in ("packed", "windows")}
+    spans = {way: reading.spans(way, text.validation, context) for way in ("packed", "windows")}
     return {way: evaluate(model, spans[way], text.byte_lengths, context=context).bits_per_byte for way in spans}
 
 

@@ -33,7 +33,7 @@ from minigrad.errors import RunError
 from minigrad.system import environment
 
 ROOT = Path(__file__).parent.parent
-WIDE = "width=192,num_heads=6,num_kv_heads=2,feed_forward=512"
+WIDE = "width=192,num_heads=4,num_kv_heads=2,feed_forward=480"
 """Twice the widths of nano, with its six layers."""
 
 

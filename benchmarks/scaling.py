@@ -1,6 +1,6 @@
 """How the loss of vidya-v2 falls with parameters and text: the data of the law that `--size auto` follows.
 
-    python benchmarks/scaling.py runs/scaling            # train what is missing of the grid; 94 minutes of one core
+    python benchmarks/scaling.py runs/scaling            # train what is missing of the grid: hours of one core
     python benchmarks/scaling.py runs/scaling --jobs 2   # the same, with two curves side by side
     python benchmarks/scaling.py runs/scaling --fit      # print the table, and the law
 
@@ -50,9 +50,9 @@ from minigrad.training.run import Run
 from minigrad.training.validation import evaluate
 from train import TrainConfig, take_step
 
-BETWEEN = "width=160,num_heads=5,feed_forward=432"  # in parameters, between nano and micro
-WIDTH_32 = "num_layers=3,width=32,num_heads=1,num_kv_heads=1,feed_forward=96"
-WIDTH_64 = "num_layers=4,width=64,num_heads=2,num_kv_heads=1,feed_forward=176"
+BETWEEN = "width=160,num_heads=3,feed_forward=432"  # in parameters, between nano and micro
+WIDTH_32 = "num_layers=3,width=32,num_heads=1,head_dim=32,feed_forward=96"
+WIDTH_64 = "num_layers=4,width=64,num_heads=2,head_dim=32,feed_forward=176"
 _SAVE_EVERY = 20  # steps: what is lost when the script is stopped
 
 
@@ -71,13 +71,13 @@ class Curve(NamedTuple):
         return re.sub(r"\W+", "-", self.name)
 
 
-CURVES = (  # the longest first, so that two side by side end at about the same time
+CURVES = (  # micro, which takes half of the time, first: two side by side end at about the same time
     Curve("micro", "micro", None, 1, (2_048_000, 4_096_000, 8_192_000)),
-    Curve("6 layers of 160", "nano", BETWEEN, 1, (2_048_000, 4_096_000, 8_192_000)),
     Curve("nano", "nano", None, 1, (2_048_000, 4_096_000, 8_192_000, 16_384_000)),
     Curve("width 64", "nano", WIDTH_64, 1, (2_048_000, 4_096_000, 8_192_000, 16_384_000)),
     Curve("width 32", "nano", WIDTH_32, 1, (2_048_000, 4_096_000, 8_192_000)),
     Curve("width 64, text / 8", "nano", WIDTH_64, 8, (2_048_000, 4_096_000)),
+    Curve("6 layers of 160", "nano", BETWEEN, 1, (2_048_000, 4_096_000)),
 )
 
 

@@ -30,7 +30,7 @@ def measure(run: str, *, by_program: bool = False, limit: int | None = None, **c
     import models
     import tokenizer
     from minigrad.data import mixture
-    from minigrad.data.tokens.reading import reader
+    from minigrad.data.tokens import reading
     from minigrad.data.tokens.tokenized import TokenizedCorpus
     from minigrad.evaluate.losses import evaluate
     from minigrad.generation import Sampling, stream
@@ -40,7 +40,7 @@ def measure(run: str, *, by_program: bool = False, limit: int | None = None, **c
     record, model = Record.read(Path(run)), models.load(run, **changes).eval()
     source = mixture.load(record.data, held_out=record.used.get("held_out"))
     text, context = TokenizedCorpus.of(source, tokenizer.load(run)), record.used["context"]
-    spans = reader(record.used.get("documents", "packed"), text.validation, context).spans()
+    spans = reading.spans(record.used.get("documents", "packed"), text.validation, context)
     ratios: dict[Any, list[float]] = {}  # of every batch, by the attention of each layer that merges
 
     def noted(attention: Any, *arguments: Any) -> tuple[Any, float]:

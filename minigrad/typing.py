@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from numpy.typing import ArrayLike, NDArray
 
@@ -13,19 +13,6 @@ Array = NDArray[Any]
 """A NumPy array of any shape and type; docstrings give the shapes."""
 
 PathLike = str | os.PathLike[str]
-
-
-class TeacherOutputs(NamedTuple):
-    """The outputs of a teacher for a batch, and their share of the loss of a student (`ops.linear_distillation`).
-
-    Its logits are ``rows @ head.T``; they are computed for a few rows at a time, where they are needed.
-    """
-
-    rows: Array  # (rows, width): the output of the teacher's last layer
-    head: Array  # (V, width): the matrix of its logits
-    temperature: float = 1.0  # what the logits are divided by; a higher one shows more of the unlikely tokens
-    share: float | Array = 0.5  # of the teacher in the loss, of all rows or of each; the rest is the loss on the text
-    is_reverse: bool = False  # KL(student, teacher), which seeks modes; False: KL(teacher, student), which covers them
 
 
 class StreamDecoder(Protocol):
@@ -72,8 +59,8 @@ class Tokenizer(Protocol):
     def encode(self, text: str, /) -> list[int]:
         """Return the token ids of a text."""
 
-    def encode_batch(self, texts: list[str], /) -> Sequence[ArrayLike]:
-        """Return the token ids of each text."""
+    def encode_batch(self, texts: list[str], /, *, threads: int | None = None) -> Sequence[ArrayLike]:
+        """Return the token ids of each text, found by this many threads."""
 
     def decode(self, ids: Iterable[int], /) -> str:
         """Return the text of token ids."""

@@ -85,8 +85,8 @@ def widen_moments(model: LanguageModel, old: Mapping[str, Array], old_width: int
     A norm's weight was multiplied by sqrt(r), so its gradient is divided by sqrt(r), and its squared gradient by r.
 
     New elements share the old count of updates, so AdamW does not correct their moments for being zero at first. Their
-    first update is (1 - beta1) / sqrt(1 - beta2) learning rates instead of one: 0.45 with betas of 0.9 and 0.95, but
-    3.16 with 0.9 and 0.999, where the learning rate should warm up again.
+    first update is (1 - beta1) / sqrt(1 - beta2) learning rates: 0.45 with betas of 0.9 and 0.95, 1 with 0.9 and 0.99,
+    but 3.16 with 0.9 and 0.999, where the learning rate should warm up again.
     """
     ratio, found = old_width / model.config.width, dict[str, Array]()
     for name, parameter in model.named_parameters():

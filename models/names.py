@@ -15,10 +15,13 @@ from minigrad.options import unknown
 LAPTOP_SIZES = ("nano", "micro", "mini", "small")
 """The sizes that every family has, for minutes to a night of training."""
 
+EARLIER_SIZES = ("nano-32",)
+"""What laptop sizes were before; they are trained as these are."""
+
 SIZES: dict[str, tuple[str, ...]] = {
     "gpt2": (*LAPTOP_SIZES, "124m", "300m", "medium", "large"),
     "vidya-v1": (*LAPTOP_SIZES, "10m", "49m"),
-    "vidya-v2": (*LAPTOP_SIZES, "2.0", "2.1", "2.2", "2.3", "smollm2-135m", "mobilellm-125m"),
+    "vidya-v2": (*LAPTOP_SIZES, "2.0", "2.1", "2.2", "2.3", "smollm2-135m", "mobilellm-125m", *EARLIER_SIZES),
     "vsla": (*LAPTOP_SIZES, "1b"),
     "wiola": (
         *(*LAPTOP_SIZES, "120m", "360m", "700m", "1.5b"),

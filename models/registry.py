@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from minigrad import nn
+from minigrad.errors import InputError
 from minigrad.nn import rotary_settings
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import options, unknown
 from models import gpt2, vidya_v1, vidya_v2, vsla, wiola
-from models.names import LAPTOP_SIZES, check_size
+from models.names import EARLIER_SIZES, LAPTOP_SIZES, check_size
 
 CUSTOM = "custom"
 """The size of a model whose shape has no name."""
@@ -105,17 +106,12 @@ def skeleton(family: str, size: str = "nano", **overrides: Any) -> LanguageModel
     return FAMILIES[family].skeleton(config)
 
 
-def recipe(
-    family: str, architecture: Mapping[str, Any] | None = None, *, divides_layers: bool = False
-) -> dict[str, Any]:
-    """Return the fields of `RECIPES` for a run; one that is continued has those of its `architecture`, a config.json.
+def recipe(family: str, *, divides_layers: bool = False) -> dict[str, Any]:
+    """Return the fields of `RECIPES` for a new run.
 
     With `divides_layers`, processes send one another the rows of a single layer, so no layer can read several.
     """
     fields = RECIPES.get(family, {})
-    if architecture:
-        config = FAMILIES[family].config.from_published(dict(architecture))
-        return {name: getattr(config, name) for name in fields}
     return {name: value for name, value in fields.items() if not (divides_layers and name in _READ_SEVERAL_LAYERS)}
 
 
@@ -124,6 +120,8 @@ def for_training(
 ) -> LanguageModel:
     """Return the skeleton that a run trains: a laptop size with the `fields` of a recipe, any other size as it is.
 
+    What a laptop size was before has the fields of the recipe too.
+
     >>> for_training("vidya-v2", "nano").config.key_shift, for_training("vidya-v2", "2.0").config.key_shift
     (True, False)
     >>> for_training("vidya-v2", "nano", key_shift=False).config.model_type()
@@ -131,7 +129,7 @@ def for_training(
     """
     chosen, given = dict[str, Any](), configure(family, size, **overrides)
     fields = recipe(family) if fields is None else fields
-    for name, value in fields.items() if size in LAPTOP_SIZES else ():
+    for name, value in fields.items() if size in (*LAPTOP_SIZES, *EARLIER_SIZES) else ():
         if name in overrides and getattr(given, name) != value:
             break
         chosen[name] = value
@@ -139,14 +137,17 @@ def for_training(
 
 
 def departures(family: str, size: str, config: ModelConfig, **overrides: Any) -> dict[str, Any]:
-    """Return the fields of a family's recipe in which a config differs from that of a run that begins today.
+    """Return the fields, beside `overrides`, in which a config differs from that of a run that begins today.
 
     >>> departures("vidya-v2", "nano", configure("vidya-v2", "nano", key_shift=True))
     {'value_residual': False}
     """
-    usual = for_training(family, size, **overrides).config
-    both = ((name, getattr(config, name), getattr(usual, name)) for name in recipe(family))
-    return {name: own for name, own, today in both if own != today}
+    try:
+        usual = for_training(family, size, **overrides).config
+    except InputError:  # the shape that the size has today does not go with these fields
+        usual = for_training(family, size).config
+    names = (each.name for each in options(type(config)) if each.name not in overrides)
+    return {name: getattr(config, name) for name in names if getattr(config, name) != getattr(usual, name)}
 
 
 def smallest_published(family: str) -> tuple[str, LanguageModel] | None:
@@ -155,7 +156,7 @@ def smallest_published(family: str) -> tuple[str, LanguageModel] | None:
     >>> smallest_published("vidya-v2")[0], smallest_published("gpt2")[0]
     ('2.0', '124m')
     """
-    size = next((size for size in FAMILIES[family].sizes if size not in LAPTOP_SIZES), None)
+    size = next((size for size in FAMILIES[family].sizes if size not in (*LAPTOP_SIZES, *EARLIER_SIZES)), None)
     return (size, skeleton(family, size)) if size else None
 
 

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
-from minigrad.typing import TeacherOutputs
+from minigrad.ops.distillation import TeacherOutputs
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]

@@ -18,7 +18,7 @@ import numpy as np
 import models
 from benchmarks.evaluation.causality import ALLOWED, leak
 from minigrad.data.tokens.batches import Batch
-from minigrad.data.tokens.reading import reader
+from minigrad.data.tokens.reading import spans
 from minigrad.data.tokens.token_files import TokenFile
 from minigrad.errors import InputError
 from minigrad.evaluate.measures import token_losses
@@ -85,7 +85,6 @@ class Judge(Guest):
         text, documents = run.text, run.settings.documents
         self.found = {
             "order": self.order,
-            "seconds": run.seconds(),
             "copy": copying(run.model),
             "documents": judged(run.model, text.validation, text.byte_lengths, self.lengths, documents),
         }
@@ -117,8 +116,8 @@ def judged(
     """
     found = {}
     for length in lengths:
-        spans = reader(documents, tokens, length).spans()
-        losses = token_losses(longer(model, length), spans, byte_lengths, context=length, overlap=_OVERLAP)
+        read = spans(documents, tokens, length)
+        losses = token_losses(longer(model, length), read, byte_lengths, context=length, overlap=_OVERLAP)
         repeated = losses.repeated.astype(float)
         columns = (losses.num_bytes, None, losses.nats, repeated, repeated * losses.nats)
         rows = np.stack([np.bincount(losses.document, each) for each in columns], axis=1)

@@ -99,6 +99,7 @@ def make(study: Study, job: Job, out: Path) -> None:
         "settings": {name: record.used[name] for name in sorted(record.used) if record.used[name] is not None},
         "steps": trained.steps,
         "tokens": trained.tokens,
+        "seconds": lines[-1]["seconds"],  # until the last evaluation: what the judge does then is not counted
         "curve": [[line["tokens"], line["val_bits_per_byte"]] for line in lines if "val_bits_per_byte" in line],
         **(facts | last | judge.found),
     }

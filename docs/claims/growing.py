@@ -23,6 +23,7 @@ def grown(naive: bool) -> tuple[float, float]:
         "width": 64,
         "num_heads": 2,
         "num_kv_heads": 1,
+        "head_dim": 32,
         "feed_forward": 96,
     }
     wide: Any = narrow | {"width": 128, "num_heads": 4, "num_kv_heads": 2, "feed_forward": 192}

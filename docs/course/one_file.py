@@ -4,7 +4,8 @@ Nothing is hidden: the text, the model, its gradient, the optimizer and the samp
 Run it with `python one_file.py`. It takes about a minute, and prints how well the model predicts text that it has not
 been trained on, and at the end what it writes.
 
-Shapes are written with the letters B (sequences in a batch), T (positions in a sequence), C (channels) and V (tokens).
+Shapes are written with the letters B (sequences in a batch), T (positions in a sequence), C (channels), H (attention
+heads) and V (tokens).
 """
 
 import ast

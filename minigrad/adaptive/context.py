@@ -31,7 +31,7 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
 from minigrad.options import REQUIRED, option
 
-ADAPT_EVERY = 32  # generated tokens between two decisions, at least
+TOKENS_BETWEEN = 32  # generated tokens between two decisions, at least
 GROW, SHRINK = 1.5, 0.8
 GROW_ABOVE, SHRINK_BELOW = 0.01, 0.005
 _NARROWER = 0.005  # a loss of diversity
@@ -122,7 +122,7 @@ class AdaptiveView:
     def __init__(self, context: AdaptiveContext, length: int) -> None:
         """Take the context, and the present length of the text.
 
-        The first decision comes at least `ADAPT_EVERY` tokens later.
+        The first decision comes at least `TOKENS_BETWEEN` tokens later.
         """
         self.context, self._decided = context, length
 
@@ -137,7 +137,7 @@ class AdaptiveView:
         The newest `held` tokens of the text are in the view.
         """
         held = min(held, model.config.context_length + 1)
-        if len(text) < self._decided + ADAPT_EVERY or 4 * held < 3 * self.context.current:
+        if len(text) < self._decided + TOKENS_BETWEEN or 4 * held < 3 * self.context.current:
             return
         self._decided = len(text)
         seen = np.array(text[-held:])

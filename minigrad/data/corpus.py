@@ -19,7 +19,7 @@ from pathlib import Path
 from minigrad.data import python_docs
 from minigrad.data.download import download
 from minigrad.data.selection import Selection, without_repeats
-from minigrad.data.split import LARGEST_SAMPLE, Parts, num_bytes, split
+from minigrad.data.split import LARGEST_SAMPLE, Parts, split
 from minigrad.data.text_files import TextFiles, documents_in, read
 from minigrad.errors import InputError, RunError
 
@@ -47,11 +47,6 @@ class Corpus:
     test: tuple[str, ...] = ()
     unrepeated: bool = False
     validation_text: str = ""
-
-    @property
-    def num_bytes(self) -> int:
-        """Size of all documents as UTF-8, in bytes."""
-        return num_bytes(self.documents)
 
     @property
     def bytes_to_train(self) -> int:

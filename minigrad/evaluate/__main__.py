@@ -122,7 +122,7 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
         model = models.load(config.run)
         text = read_text(config, record, tokenizer.load(config.run), model.config.vocab_size)
     longest = model.config.context_length
-    context = config.context or min(record.used.get("context", longest), longest)
+    context = config.context or min(record.used.get("context") or longest, longest)
     way = config.documents or record.used.get("documents", "packed")
     if context > longest:
         more = "" if model.learns_positions else f"; --lengths {context} extends it"

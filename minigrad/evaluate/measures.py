@@ -17,6 +17,7 @@ import numpy as np
 
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.source import Spans
+from minigrad.errors import InputError
 from minigrad.evaluate.losses import BATCH_TOKENS, bits_per_byte, completes_a_pair, evaluation_batches, predictions
 from minigrad.formats.json_files import with_null
 from minigrad.nn.language_model import LanguageModel
@@ -92,6 +93,8 @@ def token_losses(
         read = batch.layout.positions + 1
         columns.append((nats[counted], read[counted], completes_a_pair(batch)[counted]))
     losses, read, repeated = (np.concatenate(each) for each in zip(*columns, strict=True))
+    if not np.isfinite(losses).all():
+        raise InputError("the model's losses are not finite: its weights are damaged, or it diverged in training")
     row = np.asarray(spans.row).astype(np.int64)
     offsets = np.cumsum(spans.lengths) - spans.lengths
     places = np.repeat(spans.starts - offsets, spans.lengths) + np.arange(len(losses))  # of the token before each

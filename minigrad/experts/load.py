@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from minigrad.pages.chart import MAX_POINTS, Series, line_chart
+from minigrad.pages.chart import Series, line_chart, thinned
 
 _TITLE = "Load of the experts, 1 is an equal share"
 _EXPLAINED = (
@@ -15,20 +15,19 @@ _EXPLAINED = (
 )
 
 
-def sections(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a section of the report from the lines of metrics.jsonl; none, if the model has no experts."""
+def section(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return a section of the report from the lines of metrics.jsonl; "" if no line has a load."""
     loads = {int(each["step"]): _relative(each) for each in records}
-    steps = [step for step, load in loads.items() if load]
-    steps = steps[:: len(steps) // MAX_POINTS + 1]
+    steps = thinned([step for step, load in loads.items() if load])
     if not steps:
-        return []
+        return ""
     busiest = Series("busiest expert", steps, [max(loads[step]) for step in steps])
     idlest = Series("idlest expert", steps, [min(loads[step]) for step in steps])
     chart = line_chart(_TITLE, [busiest, idlest], references=[("equal", 1.0)])
-    return [f"<section><figure><figcaption>{_TITLE}</figcaption>{chart}</figure></section><p>{_EXPLAINED}</p>"]
+    return f"<section><figure><figcaption>{_TITLE}</figcaption>{chart}</figure></section><p>{_EXPLAINED}</p>"
 
 
 def _relative(record: Mapping[str, Any]) -> list[float]:
     """Return the load of every expert of every layer relative to an equal share."""
     layers = [load for name, load in record.items() if name.startswith("expert_load_")]
-    return [share * len(load) for load in layers for share in load]
+    return [share * len(load) for load in layers for share in load if share is not None]

@@ -19,11 +19,10 @@ from minigrad.errors import InputError
 from minigrad.finetuning.encoding import ChatForm
 from minigrad.finetuning.teaching import Reward, Student
 from minigrad.nn.language_model import LanguageModel
-from minigrad.ops.distillation import objective_of
+from minigrad.ops.distillation import TeacherOutputs
 from minigrad.system.terminal import phase, say
 from minigrad.training.run import Finding
 from minigrad.training.settings import RunSettings
-from minigrad.typing import TeacherOutputs
 
 
 def with_teacher_outputs(
@@ -33,13 +32,13 @@ def with_teacher_outputs(
     with no_grad():
         rows = teacher.hidden(Tensor(batch.tokens), batch.layout).data
     outputs = TeacherOutputs(rows, teacher.head().data, temperature, share, is_reverse)
-    return dataclasses.replace(batch, teaching=outputs)
+    return dataclasses.replace(batch, objective=outputs)
 
 
 def compile_kernels(model: LanguageModel, batch: Batch) -> None:
     """Compile the kernels of the divergence by a pass over a small batch with teacher outputs."""
     with no_grad():
-        model.loss(batch.tokens, batch.targets, layout=batch.layout, objective=objective_of(batch.teaching))
+        model.loss(batch.tokens, batch.targets, layout=batch.layout, objective=batch.objective)
 
 
 class Distillation:

@@ -110,7 +110,7 @@ class PreferenceLearning(EpochSource, Lessons):
         assert self.model is not None
         chosen = self.chosen(seed, step, batch_size)
         rollouts = _as_rollouts([self.pairs[number] for number in chosen])
-        now = answer_log_probabilities(self.model, rollouts.batch(np.zeros(rollouts.offsets[-1])))
+        now = answer_log_probabilities(self.model, rollouts)
         reference = np.concatenate([self.reference[number] for number in chosen])
         dpo = functools.partial(objectives.dpo, offsets=rollouts.offsets, reference=reference, chosen=objectives.CHOSEN)
         return rollouts.batch(objectives.token_weights(dpo, now))
@@ -152,7 +152,7 @@ class PreferenceLearning(EpochSource, Lessons):
 def _as_rollouts(pairs: Sequence[Pair]) -> Rollouts:
     """Return both answers of each pair, the chosen one first."""
     prompts = [pair.prompt for pair in pairs for _ in range(2)]
-    return Rollouts(prompts, [answer for pair in pairs for answer in (pair.chosen, pair.rejected)], np.zeros(0), 2)
+    return Rollouts(prompts, [answer for pair in pairs for answer in (pair.chosen, pair.rejected)], np.zeros(0))
 
 
 def _log_probs_of(model: LanguageModel, pairs: Sequence[Pair]) -> list[Array]:
@@ -160,6 +160,6 @@ def _log_probs_of(model: LanguageModel, pairs: Sequence[Pair]) -> list[Array]:
     found: list[Array] = []
     for first in range(0, len(pairs), _TOGETHER):
         rollouts = _as_rollouts(pairs[first : first + _TOGETHER])
-        log_probs = answer_log_probabilities(model, rollouts.batch(np.zeros(rollouts.offsets[-1])))
+        log_probs = answer_log_probabilities(model, rollouts)
         found += np.split(log_probs, rollouts.offsets[2:-1:2])
     return found

@@ -22,7 +22,7 @@ from minigrad.data.tokens.source import Source
 from minigrad.finetuning.distillation import compile_kernels, with_teacher_outputs
 from minigrad.finetuning.teaching import Lessons, hash_of_weights
 from minigrad.nn.language_model import LanguageModel
-from minigrad.typing import TeacherOutputs
+from minigrad.ops.distillation import TeacherOutputs
 
 
 class Replay:
@@ -51,7 +51,7 @@ class Replay:
         text = _weighted(text, count * self.share / max(text.num_targets, 1))
         head = self.teacher.head().data
         no_outputs = TeacherOutputs(np.zeros((len(taught.tokens), head.shape[1]), head.dtype), head, share=0.0)
-        taught = dataclasses.replace(taught, teaching=no_outputs)  # to be joined with a batch that has outputs
+        taught = dataclasses.replace(taught, objective=no_outputs)  # to be joined with a batch that has outputs
         return join([taught, with_teacher_outputs(text, self.teacher)])
 
     def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:

@@ -120,7 +120,7 @@ class RewardLearning(Lessons):
     def _objective(self, rollouts: Rollouts, rewards: Array) -> Callable[[Tensor], Tensor]:
         extra: dict[str, Array] = {}
         if self.reference is not None:
-            known = answer_log_probabilities(self.reference, rollouts.batch(np.zeros(len(rollouts.log_probs))))
+            known = answer_log_probabilities(self.reference, rollouts)
             extra = {"old": rollouts.log_probs, "reference": known}
         function = _BY_REWARDS[str(self.settings.objective)]
         return functools.partial(function, offsets=rollouts.offsets, rewards=rewards, group=GROUP, **extra)

@@ -25,12 +25,11 @@ from minigrad.typing import Array
 
 @dataclass(frozen=True)
 class Rollouts:
-    """Answers to questions, `group` of them to each, one question after the other."""
+    """Answers to questions, equally many to each, one question after the other."""
 
     prompts: list[list[int]]
     answers: list[list[int]]
     log_probs: Array  # (tokens,) of all answers, one after the other, when they were drawn
-    group: int
 
     @property
     def offsets(self) -> Array:
@@ -70,10 +69,11 @@ def roll_out(
         answers[number].append(int(token))
         log_probs[number].append(float(token.log_probability or 0.0))
     repeated = [list(prompt) for prompt in prompts for _ in range(group)]
-    return Rollouts(repeated, answers, np.concatenate([np.array(each) for each in log_probs]), group)
+    return Rollouts(repeated, answers, np.concatenate([np.array(each) for each in log_probs]))
 
 
-def answer_log_probabilities(model: LanguageModel, batch: Batch) -> Array:
-    """Return the log-probabilities of the tokens of the answers in a batch, (tokens,); no gradient is computed."""
+def answer_log_probabilities(model: LanguageModel, rollouts: Rollouts) -> Array:
+    """Return the log-probabilities of the tokens of all answers, (tokens,); no gradient is computed."""
+    batch = rollouts.batch(np.zeros(rollouts.offsets[-1]))
     ((_, losses),) = predictions(model, [batch])
     return np.asarray(-losses[batch.targets != IGNORE], np.float64)

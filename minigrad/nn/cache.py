@@ -84,20 +84,18 @@ class Cache:
         return wanted
 
 
-_ROWS = ("keys", "values", "far_keys", "far_values")
-
-
 class KeyValueCache(Cache):
-    """The keys and values of every layer, and the far keys and values that a pattern of attention derives from them.
+    """The keys and values of every layer.
 
     With `key_shift`, half of each key is stored with the token after it (see `ops.key_shift`), even if that token
     has not arrived yet; nothing is ever stored in that half of a first key, which is 0.
     Memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
-    (layers, batch, max_length, G, D), with the first `lengths` positions of each sequence filled; far_keys and
-    far_values (layers, batch, blocks, G, D), here no blocks; sums (layers, batch, C) of layers' outputs, here none.
-    In the format bfloat16 or int8 (see `in_format`), all these keys and values are rounded when they are stored, and
-    everything reads them rounded, including the pass that stores them (see `minigrad.kernels.decoding.kept`).
+    (layers, batch, max_length, G, D), with the first `lengths` positions of each sequence filled.
+    In the format bfloat16 or int8 (see `in_format`), keys and values are rounded when they are stored, and everything
+    reads them rounded, including the pass that stores them (see `minigrad.kernels.decoding.kept`).
     """
+
+    in_rows: tuple[str, ...] = ("keys", "values")  # the arrays that have the format
 
     def __init__(
         self,
@@ -115,8 +113,6 @@ class KeyValueCache(Cache):
         self.heads = num_kv_heads, head_dim
         shape = (num_layers, batch_size, max_length, *self.heads)
         self.keys, self.values = np.zeros(shape, dtype), np.zeros(shape, dtype)
-        self.far_keys, self.far_values = self.keys[:, :, :0], self.values[:, :, :0]
-        self.sums = np.zeros((0, 0, 0))
 
     def in_format(self, format: str) -> Self:
         """Let this cache, which is still empty, keep its keys and values in a format; return it.
@@ -124,13 +120,20 @@ class KeyValueCache(Cache):
         Raises InputError for a format that is not one of `minigrad.kernels.decoding.kept.FORMATS`.
         """
         self.format = format
-        for name in _ROWS:
+        for name in self.in_rows:
             setattr(self, name, empty_rows(format, getattr(self, name).shape, self.dtype))
         return self
 
     def arrays(self) -> Iterable[Array]:
-        """Return keys and values, and far keys and values."""
-        return [getattr(self, name) for name in _ROWS]
+        """Return the keys and values."""
+        return [getattr(self, name) for name in self.in_rows]
+
+    def memory(self) -> tuple[Array, Array, Array, Array, Array]:
+        """Return what a step of a program reads: keys and values, those of blocks of tokens, and sums of outputs.
+
+        Shapes: as keys and values; (layers, batch, blocks, G, D), here no blocks; (layers, batch, C), here none.
+        """
+        return self.keys, self.values, self.keys[:, :, :0], self.values[:, :, :0], np.zeros((0, 0, 0))
 
     def stored(self, layer: int) -> Array:
         """Return how many keys a layer holds of each sequence, (batch,): one for each token."""
@@ -144,7 +147,7 @@ class KeyValueCache(Cache):
         if (wrong := (numbers < 0) | (numbers >= self.batch_size)).any():
             raise InputError(f"a cache of {self.batch_size} sequences has none with the number {numbers[wrong][0]}")
         chosen.batch_size, chosen.lengths = len(numbers), self.lengths[numbers]
-        for name in _ROWS:
+        for name in self.in_rows:
             old = getattr(self, name)
             new = np.zeros((len(old), len(numbers), *old.shape[2:]), old.dtype)
             new[:, :, filled] = old[:, numbers, filled]

@@ -138,7 +138,7 @@ class LanguageModel(Module):
         *,
         layout: Layout | None = None,
         weights: ArrayLike | None = None,
-        objective: Callable[..., Tensor] = ops.linear_cross_entropy,
+        objective: Callable[..., Tensor] | None = None,
     ) -> Tensor:
         """Return the mean cross-entropy in nats per target, or another `objective`; targets of -100 do not count.
 
@@ -153,7 +153,7 @@ class LanguageModel(Module):
         current = LossPass(layout, flat != IGNORE) if self.training else None
         with computing(current):
             x, head = self.tables()[-1].factors(self._rows(ids, layout, None))
-        loss, self.added_loss = objective(x, head, flat, by_target), 0.0
+        loss, self.added_loss = (objective or ops.linear_cross_entropy)(x, head, flat, by_target), 0.0
         for added in current.added if current else ():
             loss, self.added_loss = loss + added, self.added_loss + float(added.item())
         return loss

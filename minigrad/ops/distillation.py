@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,10 +15,38 @@ from minigrad.constants import IGNORE
 from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.gemm.backend import product
 from minigrad.kernels.rowwise.distillation import Lesson, distillation_in_place
-from minigrad.ops.cross_entropy import ChunkedLosses, linear_cross_entropy, linear_losses_formula
+from minigrad.ops.cross_entropy import ChunkedLosses, linear_losses_formula
 from minigrad.ops.softmax import log_softmax_formula
 from minigrad.options import checked_number
-from minigrad.typing import Array, TeacherOutputs
+from minigrad.typing import Array
+
+
+class TeacherOutputs(NamedTuple):
+    """The outputs of a teacher for a batch, and their share of the loss of a student: the objective of the batch.
+
+    Its logits are ``rows @ head.T``; they are computed for a few rows at a time, where they are needed.
+    """
+
+    rows: Array  # (rows, width): the output of the teacher's last layer
+    head: Array  # (V, width): the matrix of its logits
+    temperature: float = 1.0  # what the logits are divided by; a higher one shows more of the unlikely tokens
+    share: float | Array = 0.5  # of the teacher in the loss, of all rows or of each; the rest is the loss on the text
+    is_reverse: bool = False  # KL(student, teacher), which seeks modes; False: KL(teacher, student), which covers them
+
+    def __call__(self, x: Tensor, weight: Tensor, targets: Array, row_weights: Array | None = None) -> Tensor:
+        """Return the loss of a student, `linear_distillation`."""
+        return linear_distillation(x, weight, targets, row_weights, teaching=self)
+
+    def of(self, rows: slice | Array) -> TeacherOutputs:
+        """Return what the teacher says of some of the rows."""
+        share = self.share if np.ndim(self.share) == 0 else np.asarray(self.share)[rows]
+        return self._replace(rows=self.rows[rows], share=share)
+
+    def joined(self, others: Sequence[TeacherOutputs]) -> TeacherOutputs:
+        """Return what the same teacher says of the rows of several batches, with a share for each row."""
+        parts = [self, *others]
+        shares = [np.full(len(each.rows), each.share, np.float32) for each in parts]
+        return self._replace(rows=np.concatenate([each.rows for each in parts]), share=np.concatenate(shares))
 
 
 def linear_distillation_formula(
@@ -60,7 +88,7 @@ def linear_distillation(
 
     >>> import numpy as np
     >>> from minigrad import ops
-    >>> from minigrad.typing import TeacherOutputs
+    >>> from minigrad.ops.distillation import TeacherOutputs
     >>> teaching = TeacherOutputs(np.eye(2), np.eye(2), temperature=1.0, share=1.0)
     >>> ops.linear_distillation(np.eye(2), np.eye(2), [0, 1], teaching=teaching).item()  # they agree
     0.0
@@ -93,7 +121,7 @@ def _checked_teacher(x: Array, weight: Array, teaching: TeacherOutputs) -> Teach
     shares = np.asarray(teaching.share)
     if shares.shape not in ((), x.shape[:1]):
         raise ShapeError(f"a teacher has one share, or one for each row, {x.shape[:1]}, not {shares.shape}")
-    checked_number("the temperature of a teacher", teaching.temperature, above=0)
+    checked_number("the temperature of a teacher", teaching.temperature, at_least=0.01, at_most=100)
     if not np.all((shares >= 0) & (shares <= 1)):
         raise InputError(f"the share of a teacher is from 0 to 1, not {teaching.share}")
     return teaching._replace(rows=rows, head=head)
@@ -105,8 +133,3 @@ def _flops(x: Array, weight: Array, *_: Array, teaching: TeacherOutputs) -> floa
 
 
 FLOPS["linear_distillation"] = (_flops, 1, 0)
-
-
-def objective_of(teaching: TeacherOutputs | None) -> Callable[..., Tensor]:
-    """Return the objective of `LanguageModel.loss` for a batch: that of a student, if a teacher has judged it."""
-    return linear_cross_entropy if teaching is None else functools.partial(linear_distillation, teaching=teaching)

@@ -6,11 +6,19 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from minigrad.pages.svg import line, picture, text
 
 MAX_POINTS = 2000  # more than a picture can show
+Point = TypeVar("Point")
+
+
+def thinned(points: Sequence[Point]) -> Sequence[Point]:
+    """Return at most `MAX_POINTS` points at equal distances, the last one among them."""
+    step = -(-len(points) // MAX_POINTS) or 1
+    return points[(len(points) - 1) % step :: step]
+
 
 _WIDTH, _HEIGHT = 460, 290  # narrow enough that the labels can be read when a phone shows it 340 pixels wide
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 26, 12, 46  # margins, which hold the labels of the axes

@@ -70,9 +70,9 @@ class Decoder:
             self._memory = np.empty((len(ids), self._program.size), dtype)
         memory = self._memory[: len(ids)]
         places = np.flatnonzero(layout.lengths)
-        keys, values = Kept.of(cache.keys), Kept.of(cache.values)
-        far = Kept.of(cache.far_keys), Kept.of(cache.far_values)
-        texts = Texts(ids.astype(np.int64), layout.positions, places, keys, values, *far, cache.sums)
+        keys, values, far_keys, far_values, sums = cache.memory()
+        kept = Kept.of(keys), Kept.of(values), Kept.of(far_keys), Kept.of(far_values)
+        texts = Texts(ids.astype(np.int64), layout.positions, places, *kept, sums)
         heads = self._program.heads(cache.max_length, dtype)
         run(self._table, self._program.eps, memory, heads, texts, self._program.num_weights)
         cache.advance(layout.lengths)

@@ -30,7 +30,7 @@ from minigrad.quantised.parameter import quantised_embedding, quantised_linear
 from minigrad.typing import Array
 
 
-class Stored(Unknown):
+class StoredRows(Unknown):
     """All keys or all values, as `name` says, that the cache holds of a layer."""
 
     __slots__ = ("layer", "name", "ranges")
@@ -153,7 +153,7 @@ def _rotate(trace: Recorder, angles: RotaryAngles, x: Unknown, layout: Layout) -
 @lowers(KeyValueCache.append)
 def _append(
     trace: Recorder, cache: KeyValueCache, layer: int, k: Unknown, v: Unknown, offsets: Array
-) -> tuple[Stored, Stored, Array]:
+) -> tuple[StoredRows, StoredRows, Array]:
     is_one_token = np.array_equal(offsets, np.arange(trace.rows + 1))
     if cache is not trace.cache or not is_one_token or len(k.spans) != 1 or len(v.spans) != 1:
         raise UntraceableError("a step stores one key and one value in the cache of the pass")
@@ -162,15 +162,15 @@ def _append(
     trace.agree("size of heads", k.shape[2])
     trace.instructions.append(Instruction(codes.STORE, k.spans, v.spans[0], layer=layer, adds=int(cache.key_shift)))
     ranges = cache.ranges(layer, offsets)
-    return Stored("keys", k, layer, ranges), Stored("values", v, layer, ranges), ranges
+    return StoredRows("keys", k, layer, ranges), StoredRows("values", v, layer, ranges), ranges
 
 
 @lowers(ops.attention)
 def attend(
     trace: Recorder,
     q: Unknown,
-    k: Stored,
-    v: Stored,
+    k: StoredRows,
+    v: StoredRows,
     *,
     offsets: Array,
     key_ranges: Array,

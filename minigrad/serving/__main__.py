@@ -26,7 +26,7 @@ from minigrad.system.cache import tell_if_nothing_is_kept
 from minigrad.system.files import distinct_names, reason
 from minigrad.system.limits import check_limits
 from minigrad.system.signals import raise_on_interrupt
-from minigrad.system.terminal import installation, phase, prepare_output, say
+from minigrad.system.terminal import installation, phase, prepare_output, printable, say
 from minigrad.system.units import format_bytes, plural
 from models.pretrained import find_runs
 
@@ -87,7 +87,7 @@ def load(config: ServeConfig) -> list[Served]:
         from tokenizer.errors import TokenizerError
 
         found = []
-        for run, name in zip(config.runs, distinct_names(config.runs), strict=True):
+        for run, name in zip(config.runs, map(printable, distinct_names(config.runs)), strict=True):
             model, tok = models.load(run, quantize=config.quantize), tokenizer.load(run)
             model.cache_format = config.cache_format
             try:

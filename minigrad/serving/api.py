@@ -29,9 +29,9 @@ from minigrad.errors import InputError
 from minigrad.options import unknown
 from minigrad.serving.bodies import Body, RefusedError, read_chat, read_completion, read_tokenize
 from minigrad.serving.engine import Engine, News
-from minigrad.serving.metrics import Metrics
+from minigrad.serving.metrics import ServerMetrics
 from minigrad.serving.playground import playground
-from minigrad.serving.replies import Echo, Part, Reply
+from minigrad.serving.replies import Echo, Reply, ReplyPart
 from minigrad.serving.scheduler import Event, Text
 from minigrad.serving.served import Served
 from minigrad.serving.settings import ServeConfig
@@ -75,7 +75,7 @@ class Job:
         """Take the news of a text."""
         self._news.put_nowait((self.texts.index(text), event))
 
-    async def parts(self) -> AsyncIterator[Part]:
+    async def parts(self) -> AsyncIterator[ReplyPart]:
         """Yield the parts of the texts as they arrive; raises RefusedError after an error, or when time is up."""
         left = len(self.texts)
         while left:
@@ -83,13 +83,13 @@ class Job:
                 news = [await self._news.get()]
             while not self._news.empty():
                 news.append(self._news.get_nowait())
-            found = dict[int, Part]()
+            found = dict[int, ReplyPart]()
             for index, event in news:
                 if isinstance(event, RefusedError):
                     raise event
                 if isinstance(event, Exception):
                     raise RefusedError(f"the model failed: {type(event).__name__}: {event}", 500) from event
-                found.setdefault(index, Part(index)).add(event)
+                found.setdefault(index, ReplyPart(index)).add(event)
             left -= sum(bool(part.ended) for part in found.values())
             for part in found.values():
                 yield part
@@ -107,7 +107,7 @@ class Api:
     """
 
     def __init__(self, models: Sequence[Served], config: ServeConfig, address: str) -> None:
-        self._models, self._config, self._metrics = {each.name: each for each in models}, config, Metrics()
+        self._models, self._config, self._metrics = {each.name: each for each in models}, config, ServerMetrics()
         self._engine = Engine([each.scheduler for each in models], self._deliver)
         self._jobs = dict[Text, Job]()
         self._page, self._policy = playground(needs_key=config.api_key is not None)
@@ -196,8 +196,9 @@ class Api:
         host = request.headers.get("host")
         if self._names is not None and host is not None and _name(host) not in self._names:
             raise RefusedError("this server answers at local addresses only", 403)
-        key, given = self._config.api_key, request.headers.get("authorization", "").encode()
-        if key is not None and path not in _OPEN and not hmac.compare_digest(given, f"Bearer {key}".encode()):
+        key, (scheme, _, given) = self._config.api_key, request.headers.get("authorization", "").partition(" ")
+        knows_key = scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), (key or "").encode())
+        if key is not None and path not in _OPEN and not knows_key:
             raise RefusedError("the API key is missing or wrong", 401, code="invalid_api_key")
 
     async def _body(self, request: Request) -> bytes:
@@ -319,7 +320,7 @@ class Api:
             self._end(job)
 
     async def _whole(self, model: Served, reply: Reply, job: Job) -> dict[str, Any]:
-        parts = [Part(index) for index in range(len(job.texts))]
+        parts = [ReplyPart(index) for index in range(len(job.texts))]
         async for part in self._counted(model, job):
             parts[part.index].join(part)
         return reply.whole(parts)
@@ -343,7 +344,7 @@ class Api:
             yield _event(reply.last())
         yield "data: [DONE]\n\n"
 
-    async def _counted(self, model: Served, job: Job) -> AsyncIterator[Part]:
+    async def _counted(self, model: Served, job: Job) -> AsyncIterator[ReplyPart]:
         """Yield the parts of a job; count its tokens, and the time until the first."""
         begun, has_first = time.monotonic(), False
         async for part in job.parts():

@@ -20,10 +20,10 @@ _HELP = {
 }
 
 
-class Metrics:
+class ServerMetrics:
     """Counters by name and labels.
 
-    >>> metrics = Metrics()
+    >>> metrics = ServerMetrics()
     >>> metrics.add("requests_total", path="/health", status="200")
     >>> print(metrics.page([]))
     # HELP minigrad_requests_total requests by path and status of the reply

@@ -20,7 +20,7 @@ _REASONS = {"end": "stop", "stop": "stop", "length": "length"}
 
 
 @dataclass
-class Part:
+class ReplyPart:
     """What is new of one text: characters, tokens, and at the end the reason."""
 
     index: int
@@ -38,7 +38,7 @@ class Part:
             self.text += token.text
             self.ended = token.ended
 
-    def join(self, later: Part) -> None:
+    def join(self, later: ReplyPart) -> None:
         """Add the part after this one."""
         self.text, self.ended = self.text + later.text, later.ended
         self.tokens += later.tokens
@@ -88,7 +88,7 @@ class Reply:
         text = _decoder().decode(self._tokenizer.decode_bytes(prompt), final=not goes_on)
         return text[self._added_spaces(prompt) :]
 
-    def count(self, part: Part) -> None:
+    def count(self, part: ReplyPart) -> None:
         """Count the tokens of a part that is not shown."""
         self._written += part.num_written
 
@@ -96,11 +96,11 @@ class Reply:
         """Return the first chunk of an answer in a chat, which names its role."""
         return self._object([{"index": index, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])
 
-    def chunk(self, part: Part) -> Json:
+    def chunk(self, part: ReplyPart) -> Json:
         """Return a part of a text."""
         return self._object([self._choice(part, "delta")])
 
-    def whole(self, parts: Iterable[Part]) -> Json:
+    def whole(self, parts: Iterable[ReplyPart]) -> Json:
         """Return whole texts."""
         return self._object([self._choice(part, "message") for part in parts]) | {"usage": self.usage()}
 
@@ -116,12 +116,12 @@ class Reply:
     def _object(self, choices: list[Json]) -> Json:
         return {**self._head, "object": self._kind, "choices": choices}
 
-    def _choice(self, part: Part, place: str) -> Json:
+    def _choice(self, part: ReplyPart, place: str) -> Json:
         self.count(part)
         if (echo := self._echoes.pop(part.index, None)) is not None:
             first = [Scored(echo.first, None, ())] if echo.hidden == 0 else []
             tokens = [*first, *part.tokens[max(echo.hidden - 1, 0) :]]
-            part = Part(part.index, echo.text + part.text, tokens, part.ended)
+            part = ReplyPart(part.index, echo.text + part.text, tokens, part.ended)
             self._lengths[part.index] = -self._added_spaces(map(_id, tokens))
         reason = _REASONS[part.ended] if part.ended else None
         choice: Json = {"index": part.index, "logprobs": None, "finish_reason": reason}
@@ -135,7 +135,7 @@ class Reply:
             content = {"role": "assistant", "content": part.text, "refusal": None}
         return choice | {place: content}
 
-    def _logprobs(self, part: Part) -> Json | None:
+    def _logprobs(self, part: ReplyPart) -> Json | None:
         """Return the log-probabilities of a completion; None if they are not wanted."""
         assert isinstance(self.body, CompletionBody)
         if self.body.logprobs is None:

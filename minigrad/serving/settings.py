@@ -13,7 +13,7 @@ from minigrad.options import REQUIRED, Group, option, validate
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSettings(ComputeSettings):
+class ServedModelSettings(ComputeSettings):
     """Which models are served, and how they compute."""
 
     runs: tuple[str, ...] = option(
@@ -82,7 +82,7 @@ class LimitSettings(Group):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeConfig(LimitSettings, NetworkSettings, PlaceSettings, ModelSettings):
+class ServeConfig(LimitSettings, NetworkSettings, PlaceSettings, ServedModelSettings):
     """The settings of python -m minigrad.serving.
 
     >>> ServeConfig(runs=("runs/vidya-v2-nano",)).host

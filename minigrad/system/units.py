@@ -34,7 +34,7 @@ def format_bytes(number: float) -> str:
     >>> format_bytes(1), format_bytes(512), format_bytes(1_536_000)
     ('1 byte', '512 bytes', '1.5 MB')
     """
-    if number < 1000:
+    if number < 999.5:
         return plural(round(number), "byte")
     power = 1 if number < 999_950 else 2 if number < 999_950_000 else 3  # beyond these, 1000.0 would be printed
     return f"{number / 1000**power:,.1f} {' kMG'[power]}B"

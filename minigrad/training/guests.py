@@ -1,4 +1,4 @@
-"""The guests that the settings of a run ask for: an average of its weights, and a context that adapts."""
+"""The guests of a run: an average of its weights, a context that adapts, and the load of experts in its report."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from minigrad.adaptive.context import AdaptiveContext
 from minigrad.adaptive.signals import measure
 from minigrad.data.tokens.batches import Batch
 from minigrad.errors import InputError
+from minigrad.experts import load, mixtures
 from minigrad.formats.typed import read_dataclass
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import WeightAverage
+from minigrad.training.folder import metrics
 from minigrad.training.folder.saving import Arrays
-from minigrad.training.run import Guest, Note, Run
+from minigrad.training.run import Finding, Guest, Note, Run
 from minigrad.training.settings import RunSettings
 
-ADAPT_EVERY = 25  # steps between decisions on an adaptive context, which cost about half a step each
+STEPS_BETWEEN = 25  # steps between decisions on an adaptive context, which cost about half a step each
 
 
 class Averaging(Guest):
@@ -55,7 +57,7 @@ class Adapting(Guest):
 
     def before_step(self, run: Run) -> None:
         """Every few steps, let the context adapt to what it tells about the batch of this step."""
-        if run.step and run.step % ADAPT_EVERY == 0:
+        if run.step and run.step % STEPS_BETWEEN == 0:
             batch = run.batch()
             found = measure(run.model, batch.tokens, batch.targets, batch.layout, self.context.current)
             if signals := run.world.share(found):  # another processor may round differently
@@ -90,9 +92,17 @@ class Adapting(Guest):
         self.context = found
 
 
+class Loads(Guest):
+    """Draws the load of the experts in the report."""
+
+    def examine(self, run: Run) -> Finding:
+        """Return the section of the report."""
+        return Finding(load.section(metrics.read(run.folder.path)), {}, "")
+
+
 def guests_of(settings: RunSettings, model: LanguageModel) -> list[Guest]:
-    """Return the guests that the settings ask for."""
-    found: list[Guest] = []
+    """Return the guests that the settings ask for, or that the modules of the model need."""
+    found: list[Guest] = [Loads()] if mixtures(model) else []
     if settings.adaptive_context:
         found.append(Adapting(settings.context))
     if settings.ema is not None:

@@ -20,6 +20,13 @@ NAMES = {"adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}
 WEIGHT_DECAY = {"adamw": 0.1, "muon": 0.1, "sgd": 1e-4}
 """The weight decay of each: SGD adds it to a gradient, which is small; the others add it to an update of about 1."""
 
+BETA2 = {"adamw": 0.95, "muon": 0.99}
+"""AdamW's decay of the mean of the squared gradient, alone and beside Muon.
+
+Beside Muon it updates the embedding and the vectors, and a row of the embedding seldom has a gradient. There 0.99 was
+better for nano (docs/results.md, "Two heads of 48"); for AdamW alone it was not tried.
+"""
+
 LEARNING_RATE = {"adamw": 1.0, "muon": 1.0, "sgd": 20.0}
 """The learning rate of each, relative to AdamW's: SGD does not divide a gradient by its usual size."""
 
@@ -39,9 +46,11 @@ def optimizer_of(model: LanguageModel, settings: RunSettings, world: World = ALO
 
 
 def _optimizer(parameters: list[Parameter], matrices: list[Tensor], settings: ChosenOptimisation) -> Optimizer:
-    decay, betas = settings.weight_decay, (settings.beta1, settings.beta2)
+    decay = settings.weight_decay
     if settings.optimizer == "sgd":
         return SGD(parameters, momentum=settings.momentum, weight_decay=decay)
+    assert settings.beta2 is not None
+    betas = settings.beta1, settings.beta2
     if settings.optimizer == "adamw":
         return AdamW(parameters, betas=betas, weight_decay=decay)
     return Muon(parameters, matrices=matrices, betas=betas, weight_decay=decay)

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import models
 import tokenizer
@@ -100,7 +100,8 @@ class Preparation:
         skeleton, text = skeletons[size], self.encode(documents, skeletons[size])
         sized = replace(asked, size=size, precision=precision)
         settings = choices.choose_settings(sized, skeleton, rates, text.train.tokens_as_one, world.size)
-        model = models.variant(skeleton, **choices.choose_shape(settings, skeleton, text.tokenizer))
+        shape = choices.choose_shape(settings, skeleton, text.tokenizer)
+        model = models.variant(skeleton, **shape)
         if settings.objective and settings.teacher is None and not model.can_generate:
             raise InputError(
                 f"--objective {settings.objective} teaches answers, and the model in {settings.init} cannot write one: "
@@ -110,13 +111,13 @@ class Preparation:
         initial = self.initial_weights(model, text.tokenizer)
         claim, done = compare_claim(family, size, skeleton), folder.step if folder else 0
         used = checkpoint.seconds(folder.path) if folder else 0.0
-        plan = Plan(settings, model, text, rates, claim, done, used, world=world, dial=dial, rows=plan_rows(settings))
-        plan = replace(plan, caution=run_folder.describe_caution(asked, text.validation))
-        if not asked.init:
-            plan = replace(plan, departures=models.departures(family, size, model.config, **assignments(asked.set)))
-        if lessons:
-            teacher, read = lessons.teacher, lessons.read_by_teacher
-            plan = replace(plan, lessons=lessons, taught=lessons.summary(), teacher=teacher, read_by_teacher=read)
+        usual = assignments(asked.set) | shape
+        notes: dict[str, Any] = {
+            "rows": plan_rows(settings),
+            "departures": {} if asked.init else models.departures(family, size, model.config, **usual),
+            "caution": run_folder.describe_caution(asked, text.validation),
+        }
+        plan = Plan(settings, model, text, rates, claim, done, used, lessons, world=world, dial=dial, **notes)
         plan.check()
         if folder is None and asked.init:
             check_tokenizer(settings, text.tokenizer)
@@ -132,19 +133,22 @@ class Preparation:
         return Prepared(plan, folder, lessons, initial)
 
     def candidates(self) -> tuple[str, dict[str, LanguageModel]]:
-        """Return the family, and the models to choose from by size; a run with --init has the size of its start."""
+        """Return the family, and the models to choose from by size; a run with --init has the size of its start.
+
+        A run that is continued has noted its shape: its size may have another one today, and its start may be gone.
+        """
         asked, folder = self.opening.asked, self.opening.folder
+        if folder and (noted := folder.record.architecture):
+            family, _, skeleton = models.start_from(noted, folder.path / FILE, asked.model, "auto")
+            return family, {asked.size: skeleton}
         changes = assignments(asked.set)
         if not asked.init:
-            known = folder.record.architecture if folder else None
-            fields = models.recipe(asked.model, known, divides_layers=asked.pipeline)
+            fields = models.recipe(asked.model, divides_layers=asked.pipeline)
             sizes = ladder(asked.model, asked.size)
             return asked.model, {size: models.for_training(asked.model, size, fields, **changes) for size in sizes}
-        # A run that is continued has noted the shape of its initial model, which may be gone by now.
-        source = folder.path / FILE if folder else models.model_below(asked.init) / "config.json"
-        described = (folder.record.architecture if folder else None) or read_json(source)
+        source = models.model_below(asked.init) / "config.json"
         wanted = asked.model if folder or "model" in self.opening.explicit else None
-        family, size, skeleton = models.start_from(described, source, wanted, asked.size, **changes)
+        family, size, skeleton = models.start_from(read_json(source), source, wanted, asked.size, **changes)
         return family, {size: skeleton}
 
     def choose_precision(self) -> str:
@@ -215,7 +219,10 @@ class Preparation:
         with phase("preparing the tokens"):
             wanted, kind = asked.vocab or skeleton.config.vocab_size, asked.tokenizer or "byte-level"
             known = folder.path if folder else None if kind in tokenizer.KINDS else kind
-            tok = tokenizer.load(known) if known else tokenizer.KINDS[kind](text.sample(), wanted)
+            if known:
+                tok = tokenizer.load(known)
+            else:
+                tok = tokenizer.KINDS[kind](text.sample(), wanted, threads=hardware.threads())
             return TokenizedCorpus.of(text, tok, skeleton.config.vocab_size)
 
     def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from minigrad.autograd.profile import Profile
 from minigrad.data.tokens.batches import Batch
-from minigrad.data.tokens.reading import reader, training_source
+from minigrad.data.tokens.reading import spans, training_source
 from minigrad.data.tokens.source import Spans
 from minigrad.data.tokens.token_files import TokenFile
 from minigrad.distributed.pipeline import Pipeline
@@ -47,7 +47,10 @@ class Note(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What a guest found at the end: a section of the report, figures for minigrad.json, and a sentence to print."""
+    """What a guest found at the end: a section of the report, figures for minigrad.json, and a sentence to print.
+
+    A section or a sentence may be empty.
+    """
 
     section: str
     figures: dict[str, float]
@@ -169,7 +172,7 @@ class Run:
 
     def spans_of(self, text: TokenFile) -> Spans:
         """Return a text as the run evaluates it."""
-        return reader(self.settings.documents, text, self.settings.context).spans()
+        return spans(self.settings.documents, text, self.settings.context)
 
     @functools.cached_property
     def validation(self) -> Spans:

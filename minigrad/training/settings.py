@@ -187,7 +187,9 @@ class OptimisationSettings(LengthSettings):
         None, "decay of the weight matrices towards zero", at_least=0, none_means="0.1, or 0.0001 with sgd"
     )
     beta1: float = option(0.9, "AdamW's decay of the mean of the gradient", at_least=0, at_most=LARGEST_DECAY)
-    beta2: float = option(0.95, "AdamW's decay of the mean of its square", at_least=0, at_most=LARGEST_DECAY)
+    beta2: float | None = option(
+        None, "AdamW's decay of the mean square", at_least=0, at_most=LARGEST_DECAY, none_means="0.95; muon: 0.99"
+    )
     momentum: float = option(0.9, "SGD's decay of the velocity", at_least=0, at_most=LARGEST_DECAY)
     ema: float | None = option(
         None,
@@ -234,6 +236,7 @@ class ChosenOptimisation(OptimisationSettings):
     warmup: int
     optimizer: str
     weight_decay: float = 0.1
+    beta2: float | None = 0.95  # none for sgd
     dropout: float = 0.1
 
     @property
@@ -290,7 +293,7 @@ class TeachingSettings(Group):
         filled=True,
     )
     teacher_share: float = option(0.5, "share of the teacher in the loss; the text has the rest", at_least=0, at_most=1)
-    teacher_temperature: float = option(1.0, "divides the logits of both; above 1 unlikely tokens count more", above=0)
+    teacher_temperature: float = option(1.0, "divides logits; above 1 rare tokens matter", at_least=0.01, at_most=100)
     teacher_divergence: str = option(
         "forward",
         "forward: KL(teacher, student), which covers modes; reverse: KL(student, teacher), which seeks one",

@@ -61,6 +61,6 @@ def find_runs(settings: Settings) -> Settings:
 
 def _found(run: str) -> str:
     folder = find_run(run)
-    if str(run) in names() and folder == Path(run):
+    if str(run) in names() and folder == Path(run) and folder.resolve() != (FOLDER / run).resolve():
         say(f"[{run} is the folder here, not the model of that name that comes with minigrad]", sys.stderr)
     return str(folder)

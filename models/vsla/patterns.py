@@ -193,7 +193,12 @@ class LearnedPattern(Module):
 
 
 class PatternCache(KeyValueCache):
-    """The keys and values of every layer, and the means of their complete blocks in the layers with far keys."""
+    """The keys and values of every layer, and the means of their complete blocks in the layers with far keys.
+
+    Shapes: far_keys and far_values (layers, batch, blocks, G, D).
+    """
+
+    in_rows = (*KeyValueCache.in_rows, "far_keys", "far_values")
 
     def __init__(
         self,
@@ -209,6 +214,11 @@ class PatternCache(KeyValueCache):
         most = max((max_length // block for block in self.blocks.values()), default=0)
         shape = (len(patterns), batch_size, most, num_kv_heads, head_dim)
         self.far_keys, self.far_values = np.zeros(shape, dtype), np.zeros(shape, dtype)
+
+    def memory(self) -> tuple[Array, Array, Array, Array, Array]:
+        """Return what a step of a program reads, with the means of the blocks."""
+        keys, values, _, _, sums = super().memory()
+        return keys, values, self.far_keys, self.far_values, sums
 
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
         """Store the new keys and values of one layer, and the means of the blocks that they complete."""

@@ -63,6 +63,10 @@ class WiolaCache(KeyValueCache):
         """Return keys, values, sums and the state of merging layers."""
         return *super().arrays(), *self._changing()
 
+    def memory(self) -> tuple[Array, Array, Array, Array, Array]:
+        """Return what a step of a program reads, with the sums of the outputs."""
+        return *super().memory()[:4], self.sums
+
     def _changing(self) -> list[Array]:
         """Return views of the arrays that later tokens change, unlike keys and values: (batch, ...) each."""
         pending = [array for each in self.pending.values() for array in vars(each).values()]

@@ -46,7 +46,7 @@ def test_attention_that_narrows_without_the_farther_half_keeps_it() -> None:
 
 @pytest.mark.parametrize("family", ["vidya-v2", "gpt2"])
 def test_random_tokens_and_random_weights_shrink_it(family: str) -> None:
-    adaptive = AdaptiveContext.up_to(128)
+    adaptive, needs = AdaptiveContext.up_to(128), list[float]()
     model = models.build(family, size="nano", vocab_size=256, num_layers=2)
     for place in range(12):
         ids, held = np.random.default_rng(place).integers(0, 256, 1_025), adaptive.current
@@ -54,7 +54,9 @@ def test_random_tokens_and_random_weights_shrink_it(family: str) -> None:
         rows = layout.offsets[-1]
         found = measure(model, ids[:rows], ids[1 : rows + 1], layout, held)
         assert found is not None
-        assert abs(adaptive.decide(place, found).need) < SHRINK_BELOW
+        needs.append(adaptive.decide(place, found).need)
+    assert max(needs) < GROW_ABOVE  # the first is the need of 8 x 128 random tokens, a noisy figure
+    assert abs(np.mean(needs)) < SHRINK_BELOW / 2
     assert adaptive.current < 64
 
 

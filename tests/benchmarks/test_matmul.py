@@ -18,8 +18,8 @@ def test_a_step_has_the_products_of_its_layers(monkeypatch: pytest.MonkeyPatch) 
     assert backend._set_part is before
     assert replicas == 1
     forward, gradient_of_weight = (
-        matmul.Product(40, 96, 256, False, True),
-        matmul.Product(256, 40, 96, True, False),
+        matmul.Product(40, 96, 240, False, True),
+        matmul.Product(240, 40, 96, True, False),
     )
     assert found[forward] == found[gradient_of_weight] == 2 * 6  # gate and up in six layers
     for product in found:

@@ -117,7 +117,7 @@ def test_every_program_takes_a_name(
     words = "--init vidya-v2-nano --data words.txt --steps 1 --batch 1 --context 16 --threads 1 --plan"
     assert train_main(words.split()) == 0
     products.use()  # the plan chose what this processor multiplies
-    assert "vidya-v2 nano: 984,288 parameters" in capsys.readouterr().out
+    assert "vidya-v2 nano-32: 984,288 parameters" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", NAMES)

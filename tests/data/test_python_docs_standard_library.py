@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from minigrad.data import corpus, python_docs
+from minigrad.data.split import num_bytes
 from minigrad.errors import RunError
 
 
@@ -15,7 +16,7 @@ def docs():
 
 
 def test_the_documentation_is_megabytes_of_text_without_repeats(docs):
-    assert 1_000_000 < corpus.num_bytes(docs) < 5_000_000
+    assert 1_000_000 < num_bytes(docs) < 5_000_000
     assert min(map(len, docs)) >= 200
     repeated = Counter(" ".join(paragraph.split()) for text in docs for paragraph in python_docs.paragraphs(text))
     assert [paragraph for paragraph, count in repeated.items() if count > 1 and len(paragraph) > 80] == []

@@ -16,9 +16,8 @@ import tokenizer
 from minigrad.autograd.graph import is_recording
 from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
-from minigrad.data.tokens import token_files
+from minigrad.data.tokens import reading, token_files
 from minigrad.data.tokens.documents import Documents
-from minigrad.data.tokens.source import Windows
 from minigrad.data.tokens.tokenized import token_byte_lengths
 from minigrad.evaluate import losses
 from minigrad.evaluate.losses import bits_per_byte, evaluate
@@ -53,7 +52,7 @@ def prepared(folder: Path) -> token_files.TokenFile:
 @pytest.mark.parametrize("overlap", [0.0, 0.5, 0.9])
 def test_a_uniform_model_costs_log2_of_the_vocabulary_for_each_token(tmp_path, context, overlap):
     tokens, model = prepared(tmp_path), Same()
-    spans = (Documents if context > 6 else Windows)(tokens, min(context, 50)).spans()
+    spans = reading.spans("packed" if context > 6 else "windows", tokens, min(context, 50))
     scores: list[Any] = [whole(token_losses(model, spans, LENGTHS, context=context, overlap=overlap))]
     assert model.asked == tokens.tokens[1:].tolist()
     if overlap == 0.5:
@@ -70,7 +69,7 @@ def test_a_uniform_model_costs_log2_of_the_vocabulary_for_each_token(tmp_path, c
 
 def test_a_limit_evaluates_about_that_many_tokens_spread_over_the_text():
     row = np.arange(100_000) % TOK.used
-    spans, model = Windows(row.astype(np.uint16), 16).spans(), Same()
+    spans, model = reading.spans("windows", row.astype(np.uint16), 16), Same()
     score = evaluate(model, spans, LENGTHS, context=16, limit=16_384)
     assert score.tokens == 16_384 // 16 * 8 + 8  # half of each window is scored, of the first one all
     assert evaluate(Same(), spans, LENGTHS, context=16, limit=10**9).tokens == 99_999
@@ -94,7 +93,7 @@ def test_processes_share_the_batches(tmp_path, monkeypatch):
 
 def test_the_bytes_are_those_of_the_tokens_that_are_predicted():
     row = np.argsort(LENGTHS)[-9:]  # the first is not the longest
-    score = evaluate(Same(), Windows(row, 8).spans(), LENGTHS, context=8)
+    score = evaluate(Same(), reading.spans("windows", row, 8), LENGTHS, context=8)
     assert score.bits_per_byte == pytest.approx(math.log2(TOK.vocab_size) * 8 / LENGTHS[row[1:]].sum())
 
 
@@ -105,7 +104,7 @@ def test_training_mode_comes_back_after_an_error(tmp_path):
 
     model = Broken()
     with pytest.raises(ZeroDivisionError):
-        evaluate(model, Windows(prepared(tmp_path), 8).spans(), LENGTHS, context=8)
+        evaluate(model, reading.spans("windows", prepared(tmp_path), 8), LENGTHS, context=8)
     assert model.training
 
 
@@ -114,7 +113,7 @@ def test_each_token_is_predicted_from_at_least_half_a_window(tmp_path):
     model = models.build("vidya-v2", vocab_size=TOK.vocab_size, init_std=0.5, **shape)
     tokens = prepared(tmp_path)
     row = tokens.tokens.astype(int)
-    score = evaluate(model, Windows(tokens, 8).spans(), LENGTHS, context=8)
+    score = evaluate(model, reading.spans("windows", tokens, 8), LENGTHS, context=8)
     nats = 0.0
     for place in range(1, len(row)):
         start = 0 if place <= 8 else 4 * ((place - 8 + 3) // 4)  # windows of 8 that begin every 4 tokens
@@ -144,7 +143,7 @@ def test_tokens_that_complete_a_repeated_pair_are_scored_apart(tmp_path):
 
 
 def test_a_text_without_repeated_pairs_has_no_loss_of_them():
-    score = evaluate(Same(), Windows(np.arange(9), 8).spans(), LENGTHS, context=8)
+    score = evaluate(Same(), reading.spans("windows", np.arange(9), 8), LENGTHS, context=8)
     assert math.isnan(score.loss_repeated)
     assert score.loss_others == pytest.approx(score.loss)
 
@@ -156,7 +155,7 @@ def test_documents_are_evaluated_as_if_each_were_the_only_one(tmp_path):
     nats = tokens = 0.0
     for text in TEXTS:
         alone = token_files.prepare([text], TOK, folder=tmp_path)
-        score = evaluate(model, Windows(alone, 16).spans(), LENGTHS, context=16)
+        score = evaluate(model, reading.spans("windows", alone, 16), LENGTHS, context=16)
         nats, tokens = nats + score.loss * score.tokens, tokens + score.tokens
     assert together.tokens == tokens
     assert together.loss == pytest.approx(nats / tokens, rel=1e-6)

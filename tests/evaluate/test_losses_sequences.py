@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from minigrad.constants import IGNORE
+from minigrad.data.tokens import reading
 from minigrad.data.tokens.documents import Documents
-from minigrad.data.tokens.source import Spans, Windows
+from minigrad.data.tokens.source import Spans
 from minigrad.errors import InputError
 from minigrad.evaluate import losses as evaluation
 from minigrad.evaluate.losses import evaluation_batches, sequences
@@ -58,7 +59,7 @@ def test_evaluation_does_no_more_work_than_it_must():
 
 def test_windows_cross_documents_and_documents_are_evaluated_alone():
     row = np.array([0, 1, 2, 0, 3, 0])
-    assert [span.tolist() for span in Windows(row, 2).spans()[1:]] == [[0], [5]]
+    assert [span.tolist() for span in reading.spans("windows", row, 2)[1:]] == [[0], [5]]
     assert [span.tolist() for span in Documents(row, 2).spans()[1:]] == [[0, 3], [3, 2]]
 
 

@@ -15,7 +15,7 @@ import pytest
 import models
 import tokenizer
 from minigrad.data import corpus
-from minigrad.data.tokens.source import Windows
+from minigrad.data.tokens import reading
 from minigrad.data.tokens.token_files import prepare
 from minigrad.data.tokens.tokenized import token_byte_lengths
 from minigrad.evaluate.__main__ import main
@@ -74,7 +74,7 @@ def test_a_text_of_ones_own_is_evaluated_whole_with_words_as_papers_on_wikitext_
     path.write_text(text, encoding="utf-8")
     found = evaluated(finished, "--data", path, "--documents", "windows", "--context", 8, "--overlap", 0.25, "--json")
     tokens, model = prepare([text], tokenizer.load(finished)), models.load(finished)
-    batches = evaluation_batches(Windows(tokens, 8).spans(), context=8, overlap=0.25, rows=100)
+    batches = evaluation_batches(reading.spans("windows", tokens, 8), context=8, overlap=0.25, rows=100)
     nats = sum(nats.sum() for _, nats in predictions(model, batches))
     assert (found["loss"], found["tokens"]) == (pytest.approx(nats / (len(tokens) - 1)), len(tokens) - 1)
     words = sum(len([*line.split(), "<eos>"]) for line in text.splitlines())
@@ -112,7 +112,7 @@ def test_longer_sequences_are_evaluated_with_each_rotary_scaling(finished, evalu
     model = models.load(finished, rope_scaling="yarn", rope_factor=1.5)
     tok = tokenizer.load(finished)
     validation = prepare(corpus.load(record(finished)["data"]).split().validation, tok)
-    spans = Windows(validation, 24).spans()  # of one document, so that both ways are the same
+    spans = reading.spans("windows", validation, 24)  # of one document, so that both ways are the same
     score = evaluate(model, spans, token_byte_lengths(tok, model.config.vocab_size), context=24)
     assert rows["24"]["yarn"] == pytest.approx(score.bits_per_byte, rel=1e-6)
     assert len({rows["24"][kind] for kind in ("none", "linear", "ntk", "yarn")}) == 4

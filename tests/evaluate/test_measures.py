@@ -9,8 +9,9 @@ import pytest
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
+from minigrad.data.tokens import reading
 from minigrad.data.tokens.documents import Documents
-from minigrad.data.tokens.source import Windows
+from minigrad.errors import InputError
 from minigrad.evaluate import measures
 from minigrad.evaluate.measures import LossSum, Words, perplexity, token_losses
 from minigrad.nn.language_model import LanguageModel
@@ -50,9 +51,18 @@ def test_a_beginning_of_its_own_is_given_and_costs_nothing():
     assert found.nats.tolist() == pytest.approx([1.01, 1.02, 0.03, 3.01, 0.02])
     assert found.num_bytes.tolist() == [1, 1, 0, 4, 0]
     assert found.document.tolist() == [0, 0, 0, 1, 1]
-    found = token_losses(Counting(), Windows(row, 9 - 3).spans(), BYTES, context=9, overlap=0.5)  # as one text
+    found = token_losses(Counting(), reading.spans("windows", row, 9 - 3), BYTES, context=9, overlap=0.5)  # as one text
     assert found.num_bytes.tolist() == BYTES[row[1:]].tolist()
     assert found.document.tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_model_with_damaged_weights_is_refused():
+    class Damaged(Counting):
+        def losses(self, tokens, targets, *, layout=None):
+            return Tensor(np.full(len(targets), np.nan))
+
+    with pytest.raises(InputError, match="losses are not finite: its weights are damaged"):
+        token_losses(Damaged(), Documents(ROW, 4).spans(), BYTES, context=4, overlap=0.5)
 
 
 def test_parts_add_up_to_the_whole(losses):

@@ -23,7 +23,7 @@ def test_the_busiest_and_the_idlest_expert_of_all_layers_are_drawn(monkeypatch: 
         {"step": 2, "loss": 2.0},
         {"step": 3, "loss": 2.0, "expert_load_0": [0.25, 0.75], "expert_load_1": [0.5, 0.5]},
     ]
-    (section,) = load.sections(records)
+    section = load.section(records)
     assert "busiest expert" in section
     assert drawn == [Series("busiest expert", [1, 3], [1.8, 1.5]), Series("idlest expert", [1, 3], [0.2, 0.5])]
     assert "equal" in section
@@ -31,5 +31,5 @@ def test_the_busiest_and_the_idlest_expert_of_all_layers_are_drawn(monkeypatch: 
 
 
 def test_a_model_without_experts_has_no_such_section() -> None:
-    assert load.sections([{"step": 1, "loss": 2.0}]) == []
-    assert load.sections([]) == []
+    assert load.section([{"step": 1, "loss": 2.0}]) == ""
+    assert load.section([]) == ""

@@ -10,7 +10,7 @@ import pytest
 
 from minigrad.autograd.graph import no_grad
 from minigrad.finetuning.distillation import Distillation
-from minigrad.ops.distillation import objective_of
+from minigrad.ops.distillation import TeacherOutputs
 from minigrad.training.settings import RunSettings
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import EVERY, build
@@ -27,12 +27,12 @@ def test_the_teacher_reads_every_sequence_of_the_batch_without_learning() -> Non
     lesson = distillation(teacher_share=0.75, teacher_temperature=2.0, teacher_divergence="reverse")
     batch = lesson.batch(seed=1, step=2, batch_size=4)
     plain = lesson.text.batch(seed=1, step=2, batch_size=4)
-    assert batch.teaching is not None
+    assert isinstance(batch.objective, TeacherOutputs)
     np.testing.assert_array_equal(batch.tokens, plain.tokens)
     with no_grad():
         logits = lesson.teacher(batch.tokens, layout=batch.layout).data
-    np.testing.assert_allclose(batch.teaching.rows @ batch.teaching.head.T, logits, rtol=1e-5, atol=1e-5)
-    assert batch.teaching[2:] == (2.0, 0.75, True)
+    np.testing.assert_allclose(batch.objective.rows @ batch.objective.head.T, logits, rtol=1e-5, atol=1e-5)
+    assert batch.objective[2:] == (2.0, 0.75, True)
     assert not any(parameter.requires_grad for parameter in lesson.teacher.parameters())
     assert "KL(student, teacher) at temperature 2 is 0.75 of the loss" in lesson.summary()
 
@@ -43,7 +43,7 @@ def test_the_loss_of_a_batch_is_that_of_its_parts() -> None:
     parts = batch.parts(3)
     assert len(parts) == 3
     whole, *losses = (
-        student.loss(each.tokens, each.targets, layout=each.layout, objective=objective_of(each.teaching))
+        student.loss(each.tokens, each.targets, layout=each.layout, objective=each.objective)
         for each in (batch, *parts)
     )
     mean = np.average([each.item() for each in losses], weights=[each.num_targets for each in parts])

@@ -17,7 +17,7 @@ from minigrad.finetuning.replay import Replay
 from minigrad.finetuning.rewards import RewardLearning
 from minigrad.finetuning.teaching import Lessons
 from minigrad.nn.language_model import LanguageModel
-from minigrad.ops.distillation import objective_of
+from minigrad.ops.distillation import TeacherOutputs
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import build, practice
 from tests.finetuning.test_supervised import CONTEXT, Make, course
@@ -77,15 +77,16 @@ def test_what_the_model_said_of_the_text_is_kept_and_the_answers_are_learned(les
     """A model that learns nothing but a step of replay is not moved: at its beginning it agrees with itself."""
     kept = beside_text(course(lesson, 9), 0.5)
     batch = kept.batch(seed=0, step=0, batch_size=4)
-    assert batch.teaching is not None
+    assert isinstance(batch.objective, TeacherOutputs)
     assert batch.weights is not None
     text = is_text(batch)
-    np.testing.assert_array_equal(batch.teaching.share, text)
+    np.testing.assert_array_equal(batch.objective.share, text)
     parts = batch.parts(2)
-    np.testing.assert_array_equal(np.concatenate([part.teaching.share for part in parts if part.teaching]), text)
+    shares = [part.objective.share for part in parts if isinstance(part.objective, TeacherOutputs)]
+    np.testing.assert_array_equal(np.concatenate(shares), text)
 
     student = build()
-    how = {"layout": batch.layout, "objective": objective_of(batch.teaching)}
+    how = {"layout": batch.layout, "objective": batch.objective}
     student.loss(batch.tokens, batch.targets, weights=text, **how).backward()
     assert all(abs(np.asarray(each.grad)).max() < 1e-6 for each in student.parameters())
     answers = student.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights * ~text)

@@ -45,7 +45,7 @@ def test_an_answer_is_rewarded_if_it_is_right_and_has_ended() -> None:
     said = {"5": END, "5 ": END, "55": END, "": END}
     answers = [[*TOK.encode(text), end] for text, end in said.items()] + [TOK.encode("5"), [*TOK.encode("5"), EOT]]
     answers += [[END]] * (GROUP - len(answers))
-    rollouts = Rollouts([[1]] * GROUP, answers, np.zeros(sum(map(len, answers))), GROUP)
+    rollouts = Rollouts([[1]] * GROUP, answers, np.zeros(sum(map(len, answers))))
     rewards = practice()._rewards([Problem("2 + 3 =", "5")], rollouts)
     assert rewards.tolist() == [1, 1, 0, 0, 0, 1, *[0] * (GROUP - 6)]
 
@@ -90,7 +90,7 @@ def test_each_step_asks_other_questions_and_draws_other_answers(monkeypatch: pyt
         asked.extend(map(tuple, prompts))
         drawn.append((seed, step))
         count = len(prompts) * group
-        return Rollouts([prompt for prompt in prompts for _ in range(group)], [[END]] * count, np.zeros(count), group)
+        return Rollouts([prompt for prompt in prompts for _ in range(group)], [[END]] * count, np.zeros(count))
 
     monkeypatch.setattr(rewards, "roll_out", answer)
     steps = [(0, 0), (0, 1), (0, 2), (1, 0)]
@@ -169,5 +169,5 @@ def test_answers_end_where_the_context_does() -> None:
 
 
 def test_a_token_that_the_tokenizer_does_not_know_is_wrong() -> None:
-    rollouts = Rollouts([[1]] * GROUP, [[TOK.vocab_size + 1, END]] * GROUP, np.zeros(2 * GROUP), GROUP)
+    rollouts = Rollouts([[1]] * GROUP, [[TOK.vocab_size + 1, END]] * GROUP, np.zeros(2 * GROUP))
     assert not practice()._rewards([Problem("2 + 3 =", "5")], rollouts).any()

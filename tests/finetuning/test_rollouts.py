@@ -27,8 +27,7 @@ def model() -> LanguageModel:
 def test_answers_are_drawn_from_the_distribution_whose_gradient_is_taken(model: LanguageModel) -> None:
     rolled = roll_out(model, PROMPTS, group=4, tokens=6, ends=ENDS, seed=0, step=3)
     assert [len(rolled.answers), rolled.offsets[-1]] == [12, len(rolled.log_probs)]
-    batch = rolled.batch(np.ones(len(rolled.log_probs)))
-    np.testing.assert_allclose(answer_log_probabilities(model, batch), rolled.log_probs, atol=1e-5)
+    np.testing.assert_allclose(answer_log_probabilities(model, rolled), rolled.log_probs, atol=1e-5)
 
 
 def test_an_answer_ends_with_its_end_token_or_with_the_room(model: LanguageModel) -> None:

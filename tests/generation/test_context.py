@@ -120,7 +120,7 @@ def test_texts_that_end_one_by_one_are_seldom_copied():
 
 @pytest.mark.parametrize("family", tiny.TINY)
 def test_an_adaptive_context_sees_the_newest_part_only(monkeypatch, family):
-    monkeypatch.setattr("minigrad.adaptive.context.ADAPT_EVERY", 3)
+    monkeypatch.setattr("minigrad.adaptive.context.TOKENS_BETWEEN", 3)
     # In float64: after many steps of these large weights, float32 may round to more than a hundred thousandth.
     model, adaptive = tiny.build(family, "float64").eval(), AdaptiveContext.up_to(LIMIT)
     text, start, views = [1, 2, 3], 0, []

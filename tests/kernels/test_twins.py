@@ -75,7 +75,8 @@ def test_kernel_equals_its_twin(name: str, dtype: Any, data: st.DataObject) -> N
         returned = leaves(call(*arguments))
     over = written(fences, row.overrun)
     assert not over, f"{name} writes outside its arrays: fences {over} of {len(fences)}, two for each array"
-    wanted = leaves(row.twin(*expected))
+    with np.errstate(invalid="ignore"):  # BLAS may multiply what lies behind a short row, and warn of it
+        wanted = leaves(row.twin(*expected))
     assert len(returned) == len(wanted)
     if row.only_sizes:
         assert all(array.size >= size for array, size in zip(returned, wanted, strict=True))

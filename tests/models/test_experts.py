@@ -186,7 +186,7 @@ def test_a_model_with_experts_grows_and_computes_the_same(tmp_path: Path) -> Non
     model = models.build("vidya-v2", "nano", experts=3, **narrow).eval()
     model.save(tmp_path)
     wider, ids = models.grow(tmp_path, size="nano").eval(), tokens(0, 2, 9)
-    assert (wider.config.width, wider.config.feed_forward, wider.config.experts) == (96, 256, 3)
+    assert (wider.config.width, wider.config.feed_forward, wider.config.experts) == (96, 240, 3)
     assert_same("float32", wider(ids).data, model(ids).data)
 
 

@@ -20,7 +20,7 @@ SIZES = [(family, size) for family, (_, _, sizes) in models.FAMILIES.items() for
 COUNTS = {
     "gpt2": (982_080, 4_731_600, 14_799_360, 40_992_640),
     "vidya-v1": (996_360, 4_715_640, 14_688_768, 41_181_600),
-    "vidya-v2": (984_288, 4_722_624, 14_753_952, 40_913_280),
+    "vidya-v2": (975_072, 4_722_624, 14_753_952, 40_913_280),
     "vsla": (982_080, 4_731_600, 14_799_360, 40_992_640),
     "wiola": (982_566, 4_719_690, 14_791_180, 40_919_824),
 }
@@ -94,7 +94,7 @@ def test_every_family_has_the_same_laptop_sizes(family: str) -> None:
     assert all(isinstance(config, kind) for config in sizes.values())
     assert models.ladder(family, "auto") == models.LAPTOP_SIZES
     assert tuple(models.count(family, size) for size in models.LAPTOP_SIZES) == COUNTS[family]
-    for size, budget in zip(models.LAPTOP_SIZES, COUNTS["vidya-v2"], strict=True):
+    for size, budget in zip(models.LAPTOP_SIZES, COUNTS["gpt2"], strict=True):
         config = models.configure(family, size)
         assert models.count(family, size) == pytest.approx(budget, rel=0.02)
         assert config.num_layers >= 6
@@ -218,12 +218,26 @@ def test_a_longer_context_needs_positions_that_are_computed(family: str, tmp_pat
 def test_a_recipe_is_that_of_a_run_and_leaves_out_what_a_pipeline_cannot_send() -> None:
     assert models.recipe("vidya-v2") == {"key_shift": True, "value_residual": True}
     assert models.recipe("vidya-v2", divides_layers=True) == {"key_shift": True}
-    old = models.configure("vidya-v2", "nano", key_shift=True).published()
-    assert models.recipe("vidya-v2", old) == {"key_shift": True, "value_residual": False}
-    # The type vidya-v2 was first written without an entry, for shifted keys.
-    older = {name: value for name, value in old.items() if name not in ("key_shift", "value_residual")}
-    assert models.recipe("vidya-v2", older) == {"key_shift": True, "value_residual": False}
     assert models.recipe("gpt2") == {}
+
+
+def test_what_a_laptop_size_was_before_is_trained_as_it_is_today() -> None:
+    for size in ("nano", "nano-32"):
+        config: Any = models.for_training("vidya-v2", size).config
+        assert (config.key_shift, config.value_residual) == (True, True)
+
+
+def test_a_noted_shape_is_that_of_its_day() -> None:
+    old: Any = models.configure("vidya-v2", "nano-32", key_shift=True, num_layers=2)
+    assert models.start_from(old.published(), Path("minigrad.json"), "vidya-v2", "auto")[2].config == old
+    # The type vidya-v2 was first written without an entry, for shifted keys.
+    older = {name: value for name, value in old.published().items() if name not in ("key_shift", "value_residual")}
+    assert models.start_from(older, Path("minigrad.json"), "vidya-v2", "auto")[2].config == old
+    # A size of today may not go with what was set then, and what was set is no departure.
+    old = models.configure("vidya-v2", "nano-32", num_kv_heads=3)
+    changed = models.departures("vidya-v2", "nano", old, num_kv_heads="3")
+    assert models.configure("vidya-v2", "nano", num_kv_heads=3, **changed) == old
+    assert not {"num_kv_heads", "experts_per_token"} & changed.keys()
 
 
 @pytest.mark.parametrize(

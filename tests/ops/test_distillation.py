@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, ShapeError, Tensor, ops
-from minigrad.typing import Array, TeacherOutputs
+from minigrad.ops.distillation import TeacherOutputs
+from minigrad.typing import Array
 
 module: Any = sys.modules["minigrad.ops.cross_entropy"]  # in the package, the function has that name
 
@@ -133,7 +134,8 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ShapeError, match=r"row_weights \(6,\), not \(5,\)"):
         ops.linear_distillation(x, weight, targets, np.ones(5), teaching=teaching)
     for wrong, message in (
-        (teaching._replace(temperature=0.0), r"temperature of a teacher takes a finite number above 0, not 0\.0"),
+        (teaching._replace(temperature=0.0), r"temperature of a teacher .* at least 0\.01 .*, not 0\.0"),
+        (teaching._replace(temperature=101.0), "temperature of a teacher .* at most 100, not 101"),
         (teaching._replace(temperature=np.inf), "temperature of a teacher .*, not inf"),
         (teaching._replace(share=1.5), r"share of a teacher is from 0 to 1, not 1\.5"),
     ):

@@ -180,7 +180,7 @@ def test_the_command_line_runs_the_same_training(text, whole, tmp_path, capsys):
 
 
 def test_a_run_whose_context_adapts_continues_exactly(monkeypatch, text, tmp_path):
-    monkeypatch.setattr("minigrad.training.guests.ADAPT_EVERY", 2)
+    monkeypatch.setattr("minigrad.training.guests.STEPS_BETWEEN", 2)
     monkeypatch.setattr("minigrad.adaptive.context.GROW_ABOVE", 0.001)
     adaptive = {"adaptive_context": True, "batch": 8, "context": 32, "threads": 2, "log_every": 3}  # two replicas
     whole = run(text, tmp_path / "whole", **adaptive).out

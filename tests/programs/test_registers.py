@@ -107,8 +107,9 @@ def test_between_two_barriers_the_order_of_threads_does_not_matter(family: str, 
         cache = model.new_cache(count, 8)
         assert isinstance(cache, KeyValueCache)
         for position, ids in enumerate(tokens(0, count, 5).T):
-            stored = map(Kept.of, (cache.keys, cache.values, cache.far_keys, cache.far_values))
-            texts = Texts(ids.astype(np.int64), np.full(count, position), np.arange(count), *stored, cache.sums)
+            *rows, sums = cache.memory()
+            stored = map(Kept.of, rows)
+            texts = Texts(ids.astype(np.int64), np.full(count, position), np.arange(count), *stored, sums)
             for start, stop in itertools.pairwise(starts):
                 part = table[start:stop].copy()
                 part[:, waits] = 0

@@ -192,7 +192,7 @@ def test_minigrad_json_keeps_what_was_asked_apart_from_what_was_chosen(finished)
     assert content["hardware"]
     assert content["settings"]["lr"] is None
     lr, precision = content["chosen"]["lr"], "bfloat16" if products.multiplies_bfloat16() else "float32"
-    chosen = {"lr": lr, "warmup": 1, "optimizer": "adamw", "weight_decay": 0.1, "precision": precision}
+    chosen = {"lr": lr, "warmup": 1, "optimizer": "adamw", "weight_decay": 0.1, "beta2": 0.95, "precision": precision}
     assert content["chosen"] == chosen
     assert content["result"]["steps"] == 12
     assert content["result"]["command"].startswith(f"{command('train.py')} --model vidya-v2 --size nano --data ")

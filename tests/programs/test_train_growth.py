@@ -94,8 +94,9 @@ def test_a_grown_run_continues_as_if_it_had_never_stopped(monkeypatch, text, nar
     assert outcome(tmp_path / "run") == whole
 
 
-def test_the_command_at_the_end_repeats_a_grown_run(text, narrow, tmp_path):
-    folder = grown(text, narrow, tmp_path / "wide", steps=3)
+@pytest.mark.parametrize("target", [{}, {"size": "auto", "set": "width=40"}])
+def test_the_command_at_the_end_repeats_a_grown_run(text, narrow, tmp_path, target):
+    folder = grown(text, narrow, tmp_path / "wide", steps=3, **target)
     assert train_program.main(command_words(record(folder)["result"]["command"])[2:]) == 0
     assert outcome(tmp_path / "wide-again") == outcome(folder)
 
@@ -145,3 +146,19 @@ def test_a_plan_describes_the_growth(capsys, text, narrow, tmp_path):
 def test_a_run_trained_with_sgd_grows_without_moments(text: Path, tmp_path: Path, momentum: float) -> None:
     first = run(text, tmp_path / "first", steps=4, optimizer="sgd", momentum=momentum).out
     assert grown(text, first, tmp_path / "wide", steps=1, lr=1e-12).name == "wide"
+
+
+def test_a_continued_run_keeps_its_shape_when_its_size_has_another_one(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run(text, tmp_path / "run", steps=4).out
+    size = record(folder)["size"]
+    monkeypatch.setitem(vidya_v2.SIZES, size, WIDE)
+    assert models.for_training("vidya-v2", size).config.width == 48
+    assert train_program.train(TrainConfig(resume=str(folder), steps=6)) is not None
+    assert record(folder)["result"]["steps"] == 6
+    assert models.load(folder).config.width == 32
+    # The command at the end repeats it with today's size.
+    for words in record(folder)["result"]["command"].split(" && "):
+        assert train_program.main(command_words(words)[2:]) == 0
+    assert outcome(tmp_path / "run-again") == outcome(folder)

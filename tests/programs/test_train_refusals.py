@@ -94,8 +94,7 @@ def test_a_bad_argument_gets_one_paragraph_and_nothing_is_written(
         ("caf\xe9 au lait".encode("latin-1"), "is not UTF-8 text"),
         (b"x", "too little"),
         (b"to be or not to be", "18 bytes of text is too little for three parts"),
-        (b"to be or not to be that is the question\n" * 8, "use a smaller --context, more text, or --documents packed"),
-        (b"to be or not to be that is the question\n" * 40, "the validation text has"),
+        (b"to be or not to be that is the question\n" * 3, "use a smaller --context, more text, or --documents packed"),
     ],
 )
 def test_text_that_cannot_be_used(capsys, tmp_path, content, message):

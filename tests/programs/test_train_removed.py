@@ -75,7 +75,7 @@ def test_an_ended_run_without_its_checkpoints_is_not_trained_again_from_the_star
     for more in ([], ["--steps", "9"]):
         error = refusal(capsys, "--resume", str(out), *more)
         assert error == (
-            f"{out} has ended after 6 steps, and its checkpoints are gone, so it cannot continue; a new run begins "
+            f"{out} has ended, and its checkpoints are gone, so it cannot continue; a new run begins "
             f"from its weights with --init {out}"
         )
     assert {path: path.read_bytes() for path in before} == before

@@ -16,7 +16,7 @@ import pytest
 from starlette.requests import Request
 
 from minigrad.serving.api import Api, Deadline, Job, _event
-from minigrad.serving.replies import Part
+from minigrad.serving.replies import ReplyPart
 from minigrad.serving.scheduler import Text
 from minigrad.serving.served import Served
 from tests.serving.wire import Answer, Wire, serving, until
@@ -305,14 +305,14 @@ def test_a_fault_of_the_model_is_a_reply(make_served: Make, monkeypatch: pytest.
 
 
 def test_texts_of_one_request_may_end_at_once() -> None:
-    async def parts() -> list[Part]:
+    async def parts() -> list[ReplyPart]:
         texts = [Mock(Text), Mock(Text)]
         job = Job(texts, Deadline(9))
         for text in texts:
             job.receive(text, None)
         return [part async for part in job.parts()]
 
-    assert asyncio.run(parts()) == [Part(0, ended="length"), Part(1, ended="length")]
+    assert asyncio.run(parts()) == [ReplyPart(0, ended="length"), ReplyPart(1, ended="length")]
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:1", "[::1]:8000"])
@@ -391,7 +391,9 @@ def test_a_key_opens_everything_and_health_is_open(make_served: Make) -> None:
         for path in ("/tokenize", COMPLETIONS, CHAT):
             assert wire.call(path, {"prompt": "to be"}).status == 401
         assert wire.call("/v1/models", Authorization="Bearer sesame").status == 401
-        assert wire.call("/v1/models", Authorization="Bearer open sesame").status == 200
+        for scheme in ("Bearer", "bearer", "Bearer "):  # its name may be written in any case (RFC 9110, 11.1)
+            assert wire.call("/v1/models", Authorization=f"{scheme} open sesame").status == 200
+        assert wire.call("/v1/models", Authorization="Basic open sesame").status == 401
 
 
 def test_other_web_sites_may_call_only_if_they_are_allowed(make_served: Make) -> None:

@@ -38,7 +38,8 @@ def test_models_are_loaded_with_as_many_places_as_fit(folder: Path) -> None:
     assert (served.name, served.scheduler.count, served.scheduler.capacity) == ("small", 5, 32)
     assert places(served).startswith("5 places for chats and texts, each of up to 32 tokens; caches of ")
     smaller = load(ServeConfig(runs=(str(folder),), texts=5, cache_format="int8", context=32))[0].scheduler.places
-    assert smaller.cache.num_bytes == served.scheduler.places.cache.num_bytes * (32 + 4) // (4 * 32)
+    share = (48 + 4) / (4 * 48)  # of a head of 48: numbers of one byte and a scale, in place of numbers of four bytes
+    assert smaller.cache.num_bytes == served.scheduler.places.cache.num_bytes * share
 
 
 def test_a_single_place_is_described_in_the_singular(folder: Path) -> None:

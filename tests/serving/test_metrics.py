@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from unittest.mock import Mock
 
-from minigrad.serving.metrics import Metrics
+from minigrad.serving.metrics import ServerMetrics
 from minigrad.serving.served import Served
 
 
 def test_the_page_has_counters_and_what_models_do(make_served: Callable[..., Served]) -> None:
-    metrics = Metrics()
+    metrics = ServerMetrics()
     metrics.add("generated_tokens_total", 5, model="tiny")
     metrics.add("generated_tokens_total", 2, model="tiny")
     metrics.add("requests_total", path='a"b\\c\n', status="200")

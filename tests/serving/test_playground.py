@@ -127,13 +127,13 @@ def test_it_writes_what_the_api_writes(browser: Browser, make_served: Callable[.
         # Markup in a text is text, also before the server has read it.
         unread = f"(playground.columns[0].leave({PROMPT!r}), document.getElementById('paper-1').textContent)"
         assert page.run(unread) == PROMPT
-        fill(page, {"count-1": 20, "seed-1": 3, "text-1": PROMPT})
+        fill(page, {"count-1": 20, "seed-1": 4, "text-1": PROMPT})
         page.until("document.querySelectorAll('#paper-1 span').length > 5")
         idle(page)
         assert "".join(page.texts("#paper-1 span")) == PROMPT
         click(page, "#write-1")
         written = fields(page, ["text-1"])[0]
-        assert written.rstrip("\ufffd") == by_api(wire, PROMPT, seed=3) != PROMPT
+        assert written.rstrip("\ufffd") == by_api(wire, PROMPT, seed=4) != PROMPT
         assert page.texts("#rivals-1 button")  # of the token that comes next
 
         # Another branch: the text before the token at the cursor stays, and its rival follows.
@@ -159,7 +159,7 @@ def test_it_writes_what_the_api_writes(browser: Browser, make_served: Callable[.
         click(page, "#both")
         idle(page)
         found = [text.rstrip("\ufffd") for text in fields(page, ["text-1", "text-2"])]
-        expected = by_api(wire, PROMPT, seed=3), by_api(wire, PROMPT, model="other", seed=5, temperature=1.5)
+        expected = by_api(wire, PROMPT, seed=4), by_api(wire, PROMPT, model="other", seed=5, temperature=1.5)
         assert found == [*expected]
         for width in (360, 1280):
             page.resize(width, phone=width < 600)

@@ -9,7 +9,7 @@ import pytest
 
 from minigrad.generation.continuation import Token
 from minigrad.serving.bodies import read_chat, read_completion
-from minigrad.serving.replies import Echo, Part, Reply
+from minigrad.serving.replies import Echo, Reply, ReplyPart
 from minigrad.serving.scheduler import Scored
 from tests.tokenizer import byte_fallback
 from tokenizer import Tokenizer
@@ -27,8 +27,8 @@ def completion(tok: Tokenizer, **fields: Any) -> Reply:
     return Reply("tiny", tok, body, [[1, 2, 3]])
 
 
-def part_of(*tokens: Token | Scored | None) -> Part:
-    part = Part(0)
+def part_of(*tokens: Token | Scored | None) -> ReplyPart:
+    part = ReplyPart(0)
     for each in tokens:
         part.add(each)
     return part
@@ -115,7 +115,7 @@ def test_a_character_that_begins_in_a_prompt_of_ids_is_counted_once(
 def test_each_text_continues_the_last_character_of_its_own_prompt(tok: Tokenizer) -> None:
     prompts, (letter,) = [tok.encode_bytes(b"a\xe2"), tok.encode("a")], tok.encode("x")
     body, _ = read_completion(json.dumps({"prompt": prompts, "logprobs": 0, "n": 2}).encode())
-    parts = [Part(index, tokens=[token(letter, "x", "length", -1.0)]) for index in range(4)]
+    parts = [ReplyPart(index, tokens=[token(letter, "x", "length", -1.0)]) for index in range(4)]
     choices = Reply("tiny", tok, body, prompts).whole(parts)["choices"]
     assert [each["logprobs"]["text_offset"] for each in choices] == [[1], [1], [0], [0]]  # \ufffdx and x
 

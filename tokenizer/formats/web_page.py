@@ -30,14 +30,17 @@ def for_web_page(vocabulary: Vocabulary) -> dict[str, Any]:
     if pattern not in SPLITS.values():
         raise TokenizerError(f"a web page splits text as {', '.join(SPLITS)} do, not by the pattern {pattern!r}")
     merges = [(ids[left], ids[right], ids[left + right]) for left, right in vocabulary.merges]
-    reached = {number for merge in merges for number in merge}
+    made, early = {ids[bytes([byte])] for byte in range(256)}, set[int]()  # early: before the merge that makes them
+    for *parts, result in merges:
+        early |= {*parts} - made
+        made |= {*parts, result}
     names = sorted({first or second for first, second in regex.findall(_CLASS, pattern)})
     return {
         "pattern": in_javascript(pattern),
         "classes": {name: ranges_of(rf"\p{{{name}}}" if name != "s" else r"\s") for name in names},
         "bytes": [ids[bytes([byte])] for byte in range(256)],
         "merges": [number for merge in merges for number in merge],
-        "others": [[number, list(token)] for token, number in ids.items() if number not in reached and len(token) > 1],
+        "others": [[number, list(token)] for token, number in ids.items() if number in early or number not in made],
         "specials": vocabulary.specials,
         "added": vocabulary.added,
         "last": sorted(vocabulary.normalized & vocabulary.added.keys()),

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,19 @@ import numpy.typing as npt
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.token_files import Tokens
 from minigrad.nn.layout import Layout
-from minigrad.typing import TeacherOutputs
+
+
+class Objective(Protocol):
+    """A loss in place of the cross-entropy, with data of its own for each row of a batch."""
+
+    def __call__(self, x: Any, weight: Any, targets: Any, row_weights: Any = None, /) -> Any:
+        """Return the loss, with the arguments and the result of `ops.linear_cross_entropy`."""
+
+    def of(self, rows: slice | npt.NDArray[np.int64]) -> Objective:
+        """Return the objective of some of the rows."""
+
+    def joined(self, others: Sequence[Any]) -> Objective:
+        """Return the objective of the rows of several batches, one after the other; `others` are of the same kind."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +34,8 @@ class Batch:
     """Packed sequences of tokens, and for each token the one that follows it.
 
     Shapes: tokens and targets (rows,) int32, weights (rows,) float32. A target of -100 does not count; with `weights`,
-    the loss of each target is multiplied by its own. `teaching` is what a teacher says of each row. If the batch is a
-    part of that of a step, `first_row` is the number of its first row there.
+    the loss of each target is multiplied by its own; an `objective` takes the place of the cross-entropy. If the batch
+    is a part of that of a step, `first_row` is the number of its first row there.
     """
 
     tokens: npt.NDArray[np.int32]
@@ -31,7 +43,7 @@ class Batch:
     layout: Layout
     first_row: int = 0
     weights: npt.NDArray[np.float32] | None = None
-    teaching: TeacherOutputs | None = None
+    objective: Objective | None = None
 
     @classmethod
     def rectangular(cls, tokens: npt.ArrayLike, targets: npt.ArrayLike) -> Batch:
@@ -85,14 +97,8 @@ class Batch:
         offsets, rows = self.layout.offsets, slice(first, last)
         layout = Layout(offsets[(offsets >= first) & (offsets <= last)] - first, self.layout.positions[rows])
         weights = None if self.weights is None else self.weights[rows]
-        said = None if self.teaching is None else _said_of(self.teaching, rows)
-        return Batch(self.tokens[rows], self.targets[rows], layout, self.first_row + first, weights, said)
-
-
-def _said_of(teaching: TeacherOutputs, rows: slice | npt.NDArray[np.int64]) -> TeacherOutputs:
-    """Return what a teacher says of some of the rows."""
-    share = teaching.share if np.ndim(teaching.share) == 0 else np.asarray(teaching.share)[rows]
-    return teaching._replace(rows=teaching.rows[rows], share=share)
+        objective = None if self.objective is None else self.objective.of(rows)
+        return Batch(self.tokens[rows], self.targets[rows], layout, self.first_row + first, weights, objective)
 
 
 def gather(tokens: Tokens, starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Batch:
@@ -108,7 +114,7 @@ def gather(tokens: Tokens, starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) 
 def join(parts: Sequence[Batch]) -> Batch:
     """Return the sequences of several batches as one, in an order whose halves have about equally many tokens.
 
-    Either all of the batches have weights, or none has; the same holds for a teacher, which has one head for all.
+    Either all of the batches have weights, or none has; the same holds for an objective.
     """
     lengths = np.concatenate([part.layout.lengths for part in parts])
     order = balanced(lengths)
@@ -117,12 +123,9 @@ def join(parts: Sequence[Batch]) -> Batch:
     tokens, targets = (np.concatenate([getattr(part, name) for part in parts]) for name in ("tokens", "targets"))
     weights = [part.weights for part in parts if part.weights is not None]
     by_row = np.concatenate(weights)[places] if weights else None
-    said = [part.teaching for part in parts if part.teaching is not None]
-    if not said:
-        return Batch(tokens[places], targets[places], layout, weights=by_row)
-    shares = [np.full(len(each.rows), each.share, np.float32) for each in said]
-    together = said[0]._replace(rows=np.concatenate([each.rows for each in said]), share=np.concatenate(shares))
-    return Batch(tokens[places], targets[places], layout, weights=by_row, teaching=_said_of(together, places))
+    first, *others = (part.objective for part in parts)
+    objective = None if first is None else first.joined(others).of(places)
+    return Batch(tokens[places], targets[places], layout, weights=by_row, objective=objective)
 
 
 def balanced(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

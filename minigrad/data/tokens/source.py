@@ -51,16 +51,13 @@ def in_a_row(row: Tokens) -> Spans:
 
 
 class Reader(Source, Protocol):
-    """A text with a context: batches of exactly ``batch_size * context`` tokens, and the spans to evaluate."""
+    """A text with a context: batches of exactly ``batch_size * context`` tokens."""
 
     row: Tokens
     context: int
 
     def blocks(self, seed: int, begin: int, end: int) -> Batch:
         """Return blocks `begin` to `end` of the reading order, each of `context` tokens."""
-
-    def spans(self) -> Spans:
-        """Return the spans that are evaluated one by one."""
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return the next `batch_size` blocks."""
@@ -113,10 +110,6 @@ class Windows(Reader):
         draw, context = generator(seed, "data order", epoch), self.context
         shift = draw.integers(min(context, len(self.row) - self.per_epoch * context))
         return shift + context * draw.permutation(self.per_epoch)
-
-    def spans(self) -> Spans:
-        """Return the text as one span, for evaluation."""
-        return in_a_row(self.row)
 
     def attended_length(self) -> float:
         """Return the length of the sequence of a token, averaged over the tokens."""

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from minigrad.data.selection import DocumentPass, Selection
 from minigrad.data.shares import length_as_one
 from minigrad.errors import RunError
+from minigrad.system import hardware
 from minigrad.system.cache import cache_folder, mark_used, prune
 from minigrad.system.files import reason, replacing
 from minigrad.system.units import format_bytes
@@ -183,8 +184,8 @@ def _encoded(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[tuple[T
     end_of_text = np.array([tokenizer.end_of_text_id], first.dtype)
     yield first, 0
     for chunk in portions(documents, CHUNK):
-        parts = [np.asarray(ids).astype(first.dtype) for ids in tokenizer.encode_batch(chunk)]
-        whole = [part for ids in parts for part in (each, ids, end_of_text)]
+        parts = tokenizer.encode_batch(chunk, threads=hardware.threads())
+        whole = [part for ids in parts for part in (each, np.asarray(ids).astype(first.dtype), end_of_text)]
         yield np.concatenate(whole), sum(len(text.encode()) for text in chunk)
 
 

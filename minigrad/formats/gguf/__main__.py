@@ -12,7 +12,7 @@ from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError, RunError
 from minigrad.formats.gguf import container
-from minigrad.formats.gguf.container import STORAGES, Stored, storage_for
+from minigrad.formats.gguf.container import STORAGES, StoredTensor, storage_for
 from minigrad.formats.gguf.network import read_network
 from minigrad.formats.gguf.vocabulary import read_vocabulary
 from minigrad.options import REQUIRED, option
@@ -54,7 +54,7 @@ def export(config: GGUFConfig) -> Path:
     template, _ = template_of(folder)
     if template:
         metadata["tokenizer.chat_template"] = template
-    tensors = {name: Stored(each, storage_for(name, each, config.type)) for name, each in network.arrays.items()}
+    tensors = {name: StoredTensor(each, storage_for(name, each, config.type)) for name, each in network.arrays.items()}
     try:
         with replacing(path) as temporary, temporary.open("wb") as file:
             container.write(file, metadata, tensors)

@@ -53,6 +53,8 @@ class Storage(NamedTuple):
         with np.errstate(over="ignore", invalid="ignore"):
             converted = self.convert(np.ascontiguousarray(array, np.float32).reshape(-1))
         scales = converted["scale"] if converted.dtype.names else converted
+        if not np.isfinite(array).all():
+            raise InputError(f"{name} has elements that are not finite: the weights are damaged")
         if not np.isfinite(scales).all():
             largest = np.abs(array).max()
             raise InputError(f"{name} has elements up to {largest:g}, which this type cannot hold; try --type f32")
@@ -89,7 +91,7 @@ STORAGES = {  # by the names of --type
 }
 
 
-class Stored(NamedTuple):
+class StoredTensor(NamedTuple):
     """An array and the name of the type in which a file stores it."""
 
     array: Array
@@ -107,7 +109,7 @@ def storage_for(name: str, array: Array, wanted: str) -> str:
     return "f16" if wanted == "q8_0" and array.shape[-1] % BLOCK else wanted
 
 
-def write(file: IO[bytes], metadata: Mapping[str, Value], tensors: Mapping[str, Stored]) -> None:
+def write(file: IO[bytes], metadata: Mapping[str, Value], tensors: Mapping[str, StoredTensor]) -> None:
     """Write a GGUF file.
 
     Raises InputError for an array or a number that its type cannot hold, OSError if the disk is full.

@@ -25,6 +25,7 @@ from minigrad.system.terminal import printable, quoted
 from minigrad.typing import Array
 
 _MOST = 2**31 - 1  # llama.cpp's settings are whole numbers of 32 bits
+_MOST_LAYERS = 10_000  # as in a model here: each has tensors of its own, to be listed
 _PREFIX = "transformer."  # which the names of a GPT-2 may have
 _SCALINGS = ("default", "linear", "yarn")
 
@@ -99,7 +100,7 @@ class _Llama:
     vocab_size: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
     hidden_size: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
     intermediate_size: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
-    num_hidden_layers: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
+    num_hidden_layers: int = option(REQUIRED, "", at_least=1, at_most=_MOST_LAYERS)
     num_attention_heads: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
     max_position_embeddings: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
     num_key_value_heads: int | None = option(None, "", at_least=1, at_most=_MOST)
@@ -224,7 +225,7 @@ class _GPT2:
     vocab_size: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
     n_positions: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
     n_embd: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
-    n_layer: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
+    n_layer: int = option(REQUIRED, "", at_least=1, at_most=_MOST_LAYERS)
     n_head: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
     n_inner: int | None = option(None, "", at_least=1, at_most=_MOST)
     layer_norm_epsilon: float = option(1e-5, "", at_least=0)

@@ -6,7 +6,6 @@ expression: one of its own programs splits a text into words, chosen by its name
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,15 @@ from minigrad.formats.gguf.container import Value
 from minigrad.formats.json_files import read_json
 from minigrad.formats.typed import read_dataclass
 from minigrad.options import shown
+from tokenizer.errors import TokenizerError
+from tokenizer.formats.post_processor import around_documents
+from tokenizer.formats.pre_tokenizer import split_of
 
 # llama.cpp's kinds of tokens: ordinary, special, found in every text, and without a text.
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
 
-_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
-_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-# From the pattern of a Split to llama.cpp's name of the program that splits in the same way.
-PATTERNS = {_WORDS + r"\p{N}{1,3}" + _REST: "dbrx", _WORDS + r"\p{N}" + _REST: "qwen2"}
+# From the name of a split to that of llama.cpp's program that splits in the same way.
+_SPLITS = {"gpt2": "gpt-2", "digits": "smollm", "gpt4": "dbrx", "qwen2": "qwen2"}
 _WHOLE_WORDS = {"dbrx": "llama-bpe"}  # the same split, and a word that is a token becomes that token
 
 
@@ -120,7 +120,10 @@ def split_name(pre_tokenizer: dict[str, Any] | None, *, whole_words: bool = Fals
     >>> split_name({"type": "ByteLevel", "add_prefix_space": False})
     'gpt-2'
     """
-    name = _split_name(list(_steps(pre_tokenizer)))
+    try:
+        name = _SPLITS.get(split_of(pre_tokenizer or {}))
+    except TokenizerError:
+        name = None
     if whole_words:
         name = _WHOLE_WORDS.get(name or "")
     if name is None:
@@ -129,30 +132,6 @@ def split_name(pre_tokenizer: dict[str, Any] | None, *, whole_words: bool = Fals
             "it has those called gpt2, digits, gpt4 and qwen2 here"
         )
     return name
-
-
-def _split_name(steps: list[dict[str, Any]]) -> str | None:
-    *splitting, last = steps or [{}]
-    if last.get("type") != "ByteLevel" or last.get("add_prefix_space") is not False:
-        return None
-    match splitting, last.get("use_regex", True):
-        case [], True:
-            return "gpt-2"
-        case [{"type": "Digits", "individual_digits": True}], True:
-            return "smollm"
-        case [{"type": "Split", "behavior": "Isolated", "pattern": {"Regex": str(pattern)}}], False:
-            return PATTERNS.get(pattern)
-    return None
-
-
-def _steps(step: Any) -> Iterator[dict[str, Any]]:
-    """Yield the steps of a pre-tokenizer or a post-processor, which may be a sequence of them."""
-    inner = step.get("pretokenizers", step.get("processors")) if isinstance(step, dict) else None
-    if isinstance(inner, list):
-        for each in inner:
-            yield from _steps(each)
-    elif isinstance(step, dict):
-        yield step
 
 
 def _borders(file: _File, config: dict[str, Any]) -> dict[str, Value]:
@@ -167,9 +146,13 @@ def _borders(file: _File, config: dict[str, Any]) -> dict[str, Value]:
     end = token.get("content") if isinstance(token, dict) else token
     if not isinstance(end, str) or end not in specials:
         raise InputError(f"it has no special token {shown(end)} to end a document")
-    before, after = _around(file.post_processor)
-    if any(name not in specials for name in (*before, *after)) or len(before) > 1 or after not in ([], [end]):
-        raise InputError(f"post_processor puts {before} before and {after} after a text, which llama.cpp cannot do")
+    try:
+        before, after = around_documents(file.post_processor, specials)
+    except TokenizerError as error:
+        raise InputError(str(error)) from None
+    if len(before) > 1 or after not in ((), (end,)):
+        sides = f"{[*before]} before and {[*after]} after a text"
+        raise InputError(f"post_processor puts {sides}, which llama.cpp cannot do")
     borders: dict[str, Value] = {
         "tokenizer.ggml.bos_token_id": specials[before[0] if before else end],
         "tokenizer.ggml.eos_token_id": specials[end],
@@ -179,22 +162,3 @@ def _borders(file: _File, config: dict[str, Any]) -> dict[str, Value]:
     if "<|end|>" in specials:  # of a message
         borders["tokenizer.ggml.eot_token_id"] = specials["<|end|>"]
     return borders
-
-
-def _around(processor: dict[str, Any] | None) -> tuple[list[str], list[str]]:
-    """Return the tokens that a post-processor puts before and after a text."""
-    sides: tuple[list[str], list[str]] = ([], [])
-    for step in _steps(processor):
-        if step.get("type") == "ByteLevel":
-            continue
-        parts = step.get("single")
-        if step.get("type") != "TemplateProcessing" or not isinstance(parts, list):
-            raise InputError(f"post_processor is {shown(processor)}, which llama.cpp does not know")
-        side = 0
-        for part in parts:
-            match part:
-                case {"SpecialToken": {"id": name}}:
-                    sides[side].append(str(name))
-                case _:
-                    side = 1
-    return sides

@@ -29,6 +29,7 @@ FORMATS = ("float32", "bfloat16", "int8")
 """The formats by name; float32 keeps the floats of the model as they are."""
 
 _SCALES = 4  # bytes
+_LEAST_SCALE = np.float32(1e-38)  # the inverse of a smaller one may be infinite: such rows are kept as zeros
 
 
 class Kept(NamedTuple):
@@ -99,9 +100,11 @@ def keep(x: Array, kept: Kept, row: int, slow_row: int) -> None:
             scales = elements_at(place + x.size, 2, np.uint16)
             scales[half] = bfloat16_bits(scale_of(x, first, last))
             scale = float32_of(np.uint32(scales[half]) << np.uint32(16))
+            # A product and no quotient: a compiler may divide in several ways, and halves would round in several ways.
+            inverse = np.float32(1) / scale if scale > _LEAST_SCALE else np.float32(0)
             for begin, end in (first, last):
                 for j in range(begin, end):
-                    number = np.rint(np.float32(x[j]) / scale) if scale > 0 else np.float32(0)
+                    number = np.rint(np.float32(x[j]) * inverse) if inverse > 0 else np.float32(0)
                     numbers[j] = np.int8(min(max(number, np.float32(-127)), np.float32(127)))
 
 

@@ -29,20 +29,22 @@ VALIDATION = ("loss", "bits_per_byte", "loss_repeated", "loss_others")
 _MAY_BE_NULL = {"loss", "bits_per_byte", "learning_rate", "gradient_norm", "tokens_per_second"}
 _MAY_BE_NULL |= {f"val_{name}" for name in VALIDATION}
 
+_MOST = 10**18  # the largest whole number: a damaged file may hold one that is too large for a float
+
 
 @dataclass(frozen=True)
 class Measurement:
     """The measurements of a run after a step; `val_` values are None unless the validation text was evaluated."""
 
-    step: int = option(REQUIRED, "steps taken since the start of the run", at_least=0)
-    tokens: int = option(REQUIRED, "tokens trained on since the start of the run", at_least=0)
+    step: int = option(REQUIRED, "steps taken since the start of the run", at_least=0, at_most=_MOST)
+    tokens: int = option(REQUIRED, "tokens trained on since the start of the run", at_least=0, at_most=_MOST)
     loss: float = option(REQUIRED, "nats per token, the mean since the last line")
     bits_per_byte: float = option(REQUIRED, "the loss since the last line in bits per byte of the text")
     learning_rate: float = option(REQUIRED, "of the last step")
     gradient_norm: float = option(REQUIRED, "of the last step, before clipping")
     seconds: float = option(REQUIRED, "since the start of the run", at_least=0)
     tokens_per_second: float = option(REQUIRED, "of the steps since the last line")
-    memory_bytes: int = option(REQUIRED, "resident memory of the process and its copies", at_least=0)
+    memory_bytes: int = option(REQUIRED, "resident memory of the process and its copies", at_least=0, at_most=_MOST)
     val_loss: float | None = None
     val_bits_per_byte: float | None = None
     val_loss_repeated: float | None = None  # per token that completes a pair seen before in its sequence

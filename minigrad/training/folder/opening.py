@@ -92,8 +92,8 @@ def _open_existing(given: TrainConfig, explicit: Collection[str], lock: FolderLo
     record, settings = _continued(given, explicit, Record.read(path), path)
     if record.result and not checkpoint.steps(path):
         raise InputError(
-            f"{path} has ended after {plural(record.result['steps'], 'step')}, and its checkpoints are gone, so it "
-            f"cannot continue; a new run begins from its weights with --init {quoted(path)}"
+            f"{path} has ended, and its checkpoints are gone, so it cannot continue; a new run begins from its weights "
+            f"with --init {quoted(path)}"
         )
     settings.check_processes(world.size)
     if record.processes != world.size and record.settings.get("threads") is None:

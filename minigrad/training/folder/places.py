@@ -127,7 +127,7 @@ def newest(root: Path, family: str | None = None) -> Path:
     """Return the most recently written run folder under `root`, of `family` if given; InputError if there is none."""
     found = [path.parent for path in root.glob(f"*/{FILE}")]
     if family is not None:
-        found = [folder for folder in found if _family(folder) == family]
+        found = [folder for folder in found if (record := _record(folder)) and record.family == family]
     if not found:
         what = f"run of {family}" if family else "run"
         raise InputError(f"there is no {what} under {root}/ to continue; name its folder: --resume DIR")
@@ -142,21 +142,31 @@ def _written(folder: Path) -> float:
     return max(place.stat().st_mtime for place in places if place.exists())
 
 
-def _family(folder: Path) -> str:
-    """Return the family of a run's model, or "" if its record is damaged: one damaged run must not hide the others."""
+def _record(folder: Path) -> Record | None:
+    """Return the record of a run, or None if it has none or is damaged: one damaged run must not hide the others."""
     try:
-        return Record.read(folder).family
+        return Record.read(folder)
     except InputError:
-        return ""
+        return None
+
+
+def _is_named(folder: Path, name: str) -> bool:
+    """Whether a folder belongs to runs of this name, a family and a size, as far as its record says."""
+    record = _record(folder)
+    return record is None or not record.size or f"{record.family}-{record.size}" == name
 
 
 def unused_folders(name: str) -> Iterator[Path]:
-    """Yield the folders that a new run in `RUNS` may have: of name, name-2, name-3, ... those after all in use."""
+    """Yield the folders that a new run in `RUNS` may have: of name, name-2, name-3, ... those after all in use.
+
+    A run of another size does not count; its name may end in a number too, as vidya-v2-nano-32 does.
+    """
     pattern = re.compile(rf"{re.escape(name)}(?:-(\d+))?")
     names = (entry.name for entry in RUNS.iterdir()) if RUNS.is_dir() else ()
     found = [match for match in map(pattern.fullmatch, names) if match and _is_in_use(RUNS / match[0])]
-    last = max((int(match[1] or 1) for match in found), default=0)
-    yield from (RUNS / (f"{name}-{number}" if number > 1 else name) for number in itertools.count(last + 1))
+    last = max((int(match[1] or 1) for match in found if _is_named(RUNS / match[0], name)), default=0)
+    folders = (RUNS / (f"{name}-{number}" if number > 1 else name) for number in itertools.count(last + 1))
+    yield from (folder for folder in folders if not (folder.exists() and _is_in_use(folder)))
 
 
 def lock_new(folder: Path, lock: FolderLock) -> None:

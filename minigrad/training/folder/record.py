@@ -14,7 +14,7 @@ from minigrad.errors import InputError
 from minigrad.formats.folders import RECORD, did_you_mean
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.formats.typed import read_dataclass, read_values
-from minigrad.options import options
+from minigrad.options import options, shown
 from minigrad.system import hardware
 from minigrad.training.settings import TrainConfig
 
@@ -104,12 +104,15 @@ class Record:
             declared = {each.name: each for each in options(TrainConfig) if each.name not in NOT_STORED}
             read_values(declared, record.settings)
             read_values(declared | {"decay_start": declared["steps"]}, record.chosen)
+            _check_result(record.result)
         except InputError as error:
             raise InputError(f"{folder / FILE} is damaged: {error}") from None
         # What every run did before there was a choice.
         for name, value in (("documents", "windows"), ("optimizer", "adamw"), ("precision", "float32")):
             if name not in record.used:
                 record.settings[name] = value
+        if record.used["optimizer"] == "sgd":  # which noted a default that it did not use
+            record.settings["beta2"] = None
         return record
 
     @classmethod
@@ -156,6 +159,16 @@ class Record:
         settings = self.settings | dict.fromkeys(limits) | dict(larger)
         chosen = {name: value for name, value in self.chosen.items() if name not in (*limits, "decay_start")}
         return dataclasses.replace(self, settings=settings, chosen=chosen)
+
+
+_SAID = {"command", "no_xz", "caution"}  # the words of a result; all else are figures
+
+
+def _check_result(result: Mapping[str, Any]) -> None:
+    """Raise InputError unless figures are numbers and words are texts; null is what was not measured."""
+    for name, value in result.items():
+        if not isinstance(value, str | None if name in _SAID else int | float | None):
+            raise InputError(f"its result has {name} {shown(value)}")
 
 
 @dataclass(frozen=True)

@@ -135,6 +135,7 @@ def choose_settings(
         "question_noise": question_noise if asked.objective == "sft" else None,
         "optimizer": optimizer,
         "weight_decay": optimizers.WEIGHT_DECAY[optimizer],
+        "beta2": optimizers.BETA2.get(optimizer),
         "dropout": 0.0 if asked.is_lesson else _dropout(model, steps * per_step, text_tokens),
         "threads": hardware.threads(),
         "warmup": max(1, min(100, steps // 10)),
@@ -156,11 +157,11 @@ def _context(asked: TrainConfig, model: LanguageModel) -> int:
     context = asked.context or min(CONTEXT, limit)
     if context > limit:
         raise InputError(f"--context {context} is longer than the model's context of {limit}; take at most {limit}")
-    is_set = "context_length" in assignments(asked.set) and not model.learns_positions
-    if is_set and asked.context is None and context < limit:
+    lengthened = assignments(asked.set).keys() & {"context_length", "rope_factor"} and not model.learns_positions
+    if lengthened and asked.context is None and context < limit:
         raise InputError(
-            f"--set context_length={limit} is how long the sequences of a model may be, and this run would train it on "
-            f"{context} tokens: give --context {limit} too"
+            f"--set {asked.set}: the sequences of the model may have {limit} tokens, and this run would train it on "
+            f"{context}: give --context too, of at most {limit}"
         )
     return context
 

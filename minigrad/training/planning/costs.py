@@ -192,5 +192,7 @@ def memory_of_run(settings: RunSettings, model: LanguageModel, world: World, tea
     if in_stages:
         needed = needed.for_stage(settings.itemsize * (model.num_parameters() - largest_stage(model, world.size)))
     needed = needed.with_optimizer(*optimizers.bytes_kept(model, settings, world))
-    is_shared = settings.adapter_rank is not None and bool(settings.replay)  # by `Replay.begin`
+    is_shared = settings.adapter_rank is not None and bool(
+        settings.replay
+    )  # then both models keep the frozen weights once
     return needed.with_teacher(teacher, settings.batch * settings.context, is_shared) if teacher else needed

@@ -67,7 +67,7 @@ def _model_rows(plan: Plan) -> dict[str, str]:
         f"{plural(model.config.num_layers, 'layer')} of width {model.config.width}{costs.in_each_token(model)}",
         "adapters": f"of rank {settings.adapter_rank}: {trained}" if settings.adapter_rank else "",
         "claimed": plan.claim,
-        "lessons": plan.taught,
+        "lessons": plan.lessons.summary() if plan.lessons else "",
         **text_rows(plan.text, model.config.vocab_size, _tokens_to_read(plan)),
         "caution": plan.caution,
         "step": tokens + plan.source.describe(settings.batch * settings.accumulate) + ", "

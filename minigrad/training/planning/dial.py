@@ -57,7 +57,7 @@ class Dial:
         replicas = num_replicas(model, TOKENS_PER_STEP // CONTEXT, CONTEXT)
         return costs.tokens_per_second(model, CONTEXT, self.rates, update, replicas)
 
-    def after(self, size: str, tokens: float) -> scaling.Prediction:
+    def after(self, size: str, tokens: float) -> scaling.ExpectedLoss:
         """Return what the law expects of a size after training on `tokens` tokens."""
         return scaling.predict(parameters_in_layers(self.candidates[size]), tokens, self.unique_tokens)
 

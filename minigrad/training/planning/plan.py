@@ -6,9 +6,9 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
-from minigrad.data.tokens.reading import reader, training_source
+from minigrad.data.tokens.reading import spans, training_source
 from minigrad.data.tokens.source import Source
 from minigrad.data.tokens.token_files import TokenFile
 from minigrad.data.tokens.tokenized import TokenizedCorpus
@@ -30,6 +30,19 @@ _DISK_RATE = 2e8  # bytes per second, of a slow disk
 _RIVALS_SHARE = 0.15  # the part of the minutes that a comparison with xz and counting may take
 
 
+class Taught(Source, Protocol):
+    """Batches in place of those of the text, or with what a teacher says of them."""
+
+    read_by_teacher: float  # the share of the tokens that the teacher reads
+
+    @property
+    def teacher(self) -> LanguageModel | None:
+        """A frozen model that reads batches too, if there is one."""
+
+    def summary(self) -> str:
+        """Describe the lessons, in words."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """A run before it begins: a model to train on a text, with settings, on a machine of a known speed."""
@@ -41,15 +54,17 @@ class Plan:
     claim: str = ""  # the figure of the model's source document where it differs from this model
     done: int = 0  # steps of a continued run,
     used: float = 0.0  # and its seconds so far
-    lessons: Source | None = None  # batches in place of those of the text, or the text with what a teacher says of it
-    taught: str = ""  # the lessons, in words
-    teacher: LanguageModel | None = None  # a frozen model that reads batches too,
-    read_by_teacher: float = 1.0  # and its share of their tokens
+    lessons: Taught | None = None
     world: World = ALONE
     dial: Dial | None = None  # that chose the size
     rows: Mapping[str, str] = field(default_factory=dict)  # added to the description
-    departures: Mapping[str, Any] = field(default_factory=dict)  # from the recipe of a new run
+    departures: Mapping[str, Any] = field(default_factory=dict)  # from what its size and --set give today
     caution: str = ""  # about the validation text: a model may have been trained on it
+
+    @property
+    def teacher(self) -> LanguageModel | None:
+        """The frozen model of the lessons, if there is one."""
+        return self.lessons.teacher if self.lessons else None
 
     @functools.cached_property
     def source(self) -> Source:
@@ -65,24 +80,14 @@ class Plan:
                 f"the tokenizer {settings.tokenizer} has {tokens:,} tokens, but the model in --init {settings.init} "
                 f"knows {known:,}: they do not belong together"
             )
-        if self.teacher is not None and (taught := self.teacher.config.vocab_size) != known:
+        if (teacher := self.teacher) is not None and (taught := teacher.config.vocab_size) != known:
             raise InputError(
                 f"the model in {settings.teacher or settings.init} knows {taught:,} tokens and the student {known:,}, "
                 "so their probabilities cannot be compared: name a student that knows as many with --init"
             )
-        self.check_text()
+        _ = self.source  # raises InputError for a text that is too short
         if divides_layers(settings, self.world):
             check_layers(self.model, settings.model, self.world.size)
-
-    def check_text(self) -> None:
-        """Raise InputError if there is too little text: windows need one to train on and one to evaluate."""
-        settings, validation, context = self.settings, len(self.text.validation), self.settings.context
-        _ = self.source  # raises InputError for a text that is too short
-        if settings.documents == "windows" and validation < context + 1:
-            raise InputError(
-                f"the validation text has {validation:,} tokens, but one window of --context {context:,} needs "
-                f"{context + 1:,}: use a smaller --context, more text, or --documents packed"
-            )
 
     def check_memory(self) -> None:
         """Raise InputError if there is a `lack_of_memory`."""
@@ -118,8 +123,8 @@ class Plan:
         update = optimizers.update_flops_per_token(settings.optimizer, self.model, settings.tokens_per_step)
         replicas = replicas_of(settings, self.model, self.world)
         seconds = 1 / costs.tokens_per_second(self.model, length, self.rates, update, replicas)
-        if self.teacher is not None:
-            seconds += self.read_by_teacher / (3 * costs.tokens_per_second(self.teacher, length, self.rates))
+        if self.lessons and (teacher := self.teacher):
+            seconds += self.lessons.read_by_teacher / (3 * costs.tokens_per_second(teacher, length, self.rates))
         return 1 / seconds
 
     @functools.cached_property
@@ -134,7 +139,7 @@ class Plan:
 
     def _tokens_of(self, text: TokenFile) -> int:
         context = self.settings.context
-        return tokens_read(reader(self.settings.documents, text, context).spans(), context=context)
+        return tokens_read(spans(self.settings.documents, text, context), context=context)
 
     def too_long_for_rivals(self) -> str:
         """Return why a run of so few minutes is not compared with xz and counting; "" if there is time for it."""

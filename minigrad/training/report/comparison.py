@@ -110,10 +110,11 @@ def _warnings(runs: Sequence[ComparedRun]) -> list[str]:
 
 
 def _differences(runs: Sequence[ComparedRun]) -> str:
-    settings = []
+    settings, noted = [], all(run.record.architecture for run in runs)  # which old versions did not do
     for record in (run.record for run in runs):
+        shape = {f"config {name}": value for name, value in record.architecture.items() if noted}
         machine = {"machine": record.hardware, "arithmetic": record.arithmetic, **record.versions}
-        settings.append({"parameters": f"{record.parameters:,}", **record.used, **machine})
+        settings.append({"parameters": f"{record.parameters:,}", **record.used, **shape, **machine})
     every = dict.fromkeys(name for each in settings for name in each)
     rows = {name.replace("_", " "): [each.get(name) for each in settings] for name in every}
     rows = {name: values for name, values in rows.items() if any(value != values[0] for value in values)}

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from minigrad.pages.chart import MAX_POINTS, Series
+from minigrad.pages.chart import Series, thinned
 from minigrad.system.units import format_count
 from minigrad.training.folder import metrics
 
@@ -58,8 +58,7 @@ def _joined(records: Sequence[Mapping[str, Any]], counts: Sequence[int]) -> dict
 
 def series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: float = 1.0, over: str = "step") -> Series:
     """Return one value of the records, divided by `unit`, over another, in at most 2,000 points; null becomes a gap."""
-    present = [record for record in records if key in record]
-    present = present[:: len(present) // MAX_POINTS + 1]
+    present = thinned([record for record in records if key in record])
     values = [float("nan") if record[key] is None else record[key] / unit for record in present]
     return Series(label, [record[over] for record in present], values)
 

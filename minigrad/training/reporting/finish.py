@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from minigrad.distributed.world import ALONE, World, mpiexec
 from minigrad.evaluate import rivals
-from minigrad.experts import load
 from minigrad.options import flag_of
 from minigrad.system import forks, hardware
 from minigrad.system.terminal import command, phase, say
@@ -41,7 +40,8 @@ def finish(run: Run) -> TrainResult | None:
     xz, no_xz, counted = baselines(run.plan)
     fields = [settings.set or "", *(f"{name}={value}".lower() for name, value in run.plan.departures.items())]
     changes = ",".join(filter(None, fields)) or None
-    ended = replace(settings, steps=run.step, decay=write_decay(run.budget.decay), set=changes)
+    size = folder.record.settings["size"] if settings.init else settings.size  # a start has a shape of its own
+    ended = replace(settings, size=size, steps=run.step, decay=write_decay(run.budget.decay), set=changes)
     repeat = repeat_command(ended, folder.path, folder.record.stages, folder.record.decays, run.world)
     result = TrainResult(
         out=folder.path,
@@ -79,7 +79,7 @@ def finish(run: Run) -> TrainResult | None:
         settings=stored(settings),
         seconds=result.seconds,
         memory=memory,
-        sections=[*(found.section for found in findings), *load.sections(lines)],
+        sections=[found.section for found in findings if found.section],
     )
     _say_result(run, result, findings, memory, path)
     return result
@@ -90,7 +90,8 @@ def _say_result(run: Run, result: TrainResult, findings: Sequence[Finding], memo
         say(run.profile.table(run.plan.rates.products, len(run.workers.models)))
     say(one_run.compare_with_xz(run.folder.record.result))
     for found in findings:
-        say(found.verdict)
+        if found.verdict:
+            say(found.verdict)
     if run.last and (better := describe_best(run.best, run.last, run.folder.best)):
         say(better)
     say(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
@@ -136,7 +137,8 @@ def repeat_command(
         if field.name in left_out or (value == field.default and field.name not in ("model", "size")):
             continue
         is_short = isinstance(value, float) and float(f"{value:g}") == value
-        words += [flag_of(field.name), *([] if value is True else [f"{value:g}" if is_short else str(value)])]
+        flag, word = flag_of(field.name), f"{value:g}" if is_short else str(value)
+        words += [flag] if value is True else [f"{flag}={word}"] if word.startswith("-") else [flag, word]
     again = [
         start + command("train.py", "--resume", out, "--steps", steps, *(["--decay", decay] if decay else []))
         for steps, decay in later

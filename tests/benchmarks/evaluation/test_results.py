@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from benchmarks.evaluation.report import Compared, compare, paired, spreads
 from benchmarks.evaluation.results import Results, chosen_rate, nats, read_table, score
 from benchmarks.evaluation.study import Comparison, Study
 from docs.measurements.records import Record, read
+from minigrad.evaluate.losses import bits_per_byte
 from tests.benchmarks.evaluation import synthetic
 from tests.source_files import ROOT
 
@@ -104,7 +105,7 @@ def difference(arm: str, control: str, *names: str, part: str, corpus: int = 0) 
     bits = []
     for study, results in map(load, names):
         runs = [results.of(study.comparisons()[corpus], each) for each in (arm, control)]
-        found, sizes = paired(runs[0], runs[1], 256, part)
+        found, sizes = paired(runs[0], runs[1], study.judged[0], part)
         bits.append(found)
     return over_seeds_and_documents(np.concatenate(bits), sizes)
 
@@ -144,7 +145,7 @@ def test_the_figures_of_the_test_text_are_what_the_runs_give() -> None:
     for arm, each, p in zip(arms, found, holm([each.p_differs() for each in found]), strict=True):
         (printed,) = read()["vsla-patterns-time"].values(f"test text, {arm}: difference, interval, p")
         assert floats(printed) == pytest.approx([*shown(each)[:3], p], abs=1e-4)
-    for name in ("wiola_or_llama_code", "wiola_or_llama_code_time", "wiola_or_llama_micro"):
+    for name in ("wiola_or_llama_code", "wiola_or_llama_code_time", "wiola_or_llama_micro", "wiola_adamw"):
         (printed,) = read()[name.replace("_", "-")].values("test text, Wiola: difference, interval, p")
         assert floats(printed) == pytest.approx(shown(difference("Wiola", "Llama", name, part="test")), abs=1e-4)
     for corpus, name in enumerate(("python-docs", "python-source")):
@@ -204,6 +205,38 @@ def test_both_changes_of_the_second_round_lead_in_every_pair() -> None:
     assert floats(printed) == pytest.approx(ends, abs=5.1e-4)
 
 
+def test_what_is_said_of_two_heads_is_what_the_runs_give() -> None:
+    study, results = load("nano_heads")
+    (comparison,), record, name = study.comparisons(), read()["nano-heads"], study.path.stem
+    control, arms = results.of(comparison, study.control), [arm.name for arm in study.arm[1:]]
+    ends = list[float]()
+    for arm in arms:
+        runs = results.of(comparison, arm)
+        apart = [score(runs[seed], 256) - score(control[seed], 256) for seed in control]
+        ends += [max(apart), min(apart)]
+    (printed,) = record.values("single pairs: beta2; both")
+    assert floats(printed) == pytest.approx(ends, abs=5.1e-4)
+    found = [difference(arm, study.control, name, part="test") for arm in arms]
+    corrected = holm([each.p_differs() for each in found])
+    wanted = [[*shown(each)[:3], p] for each, p in zip(found, corrected, strict=True)]
+    (printed,) = record.values("on the test text: beta2; both")
+    assert floats(printed) == pytest.approx([*chain.from_iterable(wanted)], abs=5.1e-4)
+    runs, transforms = [results.of(comparison, arm) for arm in (*arms, study.control)], 40
+    bits, sizes = zip(*(paired(of_arm, runs[-1], 256, "test") for of_arm in runs[:-1]), strict=True)
+    sizes_without = np.delete(sizes[0], transforms)
+    without = [over_seeds(np.delete(each, transforms, axis=1), sizes_without) for each in bits]
+    (printed,) = record.values("on the test text; without the docstrings of numba.core.transforms: beta2; both")
+    assert printed.startswith(f"{len(sizes[0])} documents")
+    assert floats(printed) == pytest.approx([each.mean for each in without], abs=5.1e-5)
+    assert bits[0][:, transforms].sum() / bits[0].sum() > 0.5  # half of the difference of beta2
+    needed = [bits_per_byte(run["test"]["256"][transforms][2], sizes[0][transforms]) for run in runs[-1].values()]
+    (printed,) = record.values("the control on these docstrings, least and most")
+    assert floats(printed) == pytest.approx([min(needed), max(needed)], abs=5.1e-3)
+    (printed,) = record.values("both against beta2 alone: validation; test")
+    heads = [shown(difference(arms[1], arms[0], name, part=part)) for part in ("documents", "test")]
+    assert floats(printed) == pytest.approx([*chain.from_iterable(heads)], abs=5.1e-4)
+
+
 def test_what_each_change_of_the_defaults_contributed_is_what_the_runs_give() -> None:
     study, results = load("nano_attribution")
     record, each, arms = read()["nano-attribution"], read()["nano-attribution-of-each"], [arm.name for arm in study.arm]
@@ -260,9 +293,11 @@ class Judged(NamedTuple):
     p: float | None
 
 
-def judged(study: Study, results: Results, comparison: Comparison, length: int) -> dict[str, Judged]:
-    """Return the arms of a study by their names, on sequences of `length` tokens of the validation text."""
-    compared = compare(study, results, comparison, length, "documents")
+def judged(
+    study: Study, results: Results, comparison: Comparison, length: int, part: str = "documents"
+) -> dict[str, Judged]:
+    """Return the arms of a study by their names, on sequences of `length` tokens of the validation text or the test."""
+    compared = compare(study, results, comparison, length, part)
     tested = [each for each in compared if each.arm.name != study.control and not each.arm.leaks]
     ps = holm([each.both.p_differs() for each in tested])
     corrected = {each.arm.name: p for each, p in zip(tested, ps, strict=True)}
@@ -323,6 +358,40 @@ def test_the_scores_by_learning_rate_are_what_the_runs_give(name: str) -> None:
     (printed,) = record.values("0.0144 behind 0.0072, least and most")
     assert floats(printed) == pytest.approx([min(behind), max(behind)], abs=1e-4)
     assert record.value("standard deviation of two seeds") == pytest.approx(np.sqrt(np.mean(variances)), abs=5.1e-5)
+
+
+@pytest.mark.parametrize("name", ["wiola_or_llama_rates", "wiola_adamw"])
+def test_the_rates_of_a_comparison_were_chosen_by_the_scores_that_are_printed(name: str) -> None:
+    (study, results), record = load(name), read()[name.replace("_", "-")]
+    for arm in study.arm:
+        found = results.tuned(arm.name, "python-docs")
+        (printed,) = record.values(f"after 600 steps, by rate: {arm.name}")
+        assert floats(printed) == pytest.approx([np.mean(found[rate]) for rate in study.rates_of(arm)], abs=5.1e-5)
+
+
+def test_the_differences_that_passed_again_on_the_test_text_are_counted() -> None:
+    passed, again, on_longer = 0, 0, 0
+    for path in sorted((FOLDER / "tables").iterdir()):
+        study, results, name = of_table(path)
+        for comparison, length in product(study.comparisons(), study.judged):
+            if not all("test" in run for run in results.of(comparison, study.control).values()):
+                continue
+            tried = judged(study, results, comparison, length)
+            opened = judged(study, results, comparison, length, "test")
+            for arm, (compared, p) in tried.items():
+                if p is None or p > 0.05:
+                    continue
+                other, p_again = opened[arm]
+                low, high = other.both.interval()
+                assert compared.both.mean * other.both.mean > 0
+                assert p_again is not None
+                assert p_again < 0.05 or low < compared.both.mean < high
+                passed, again = passed + 1, again + (p_again < 0.05)
+                on_longer += name.startswith("vidya") and length == 256 and "vocabulary of 512" not in arm
+    record = read()["passed-again"]
+    assert record.value("passed on the validation text") == passed
+    assert record.value("passed again on the test text") == again
+    assert on_longer == 6
 
 
 def length_of(study: Study) -> str:

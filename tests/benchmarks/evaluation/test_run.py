@@ -15,7 +15,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from benchmarks.evaluation import one_run, report, run
+from benchmarks.evaluation import judge, one_run, report, run
 from benchmarks.evaluation.one_run import RESULT, make, read_result
 from benchmarks.evaluation.results import Results, chosen_rate, read
 from benchmarks.evaluation.run import Runner
@@ -81,6 +81,23 @@ def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path: Path, monkeypa
     rows = whole["documents"]["16"]
     assert sum(row[1] for row in rows) > 100
     assert sum(row[2] for row in whole["test"]["16"]) > 0
+
+
+def test_the_time_that_the_judge_takes_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, clock, judging = toy(tmp_path), time.process_time, [0.0]
+
+    def check(*_: Any, **__: Any) -> float:
+        judging[0] += 1_000
+        return 0.0
+
+    monkeypatch.setattr(time, "process_time", lambda: clock() + judging[0])
+    monkeypatch.setattr(judge, "leak", check)
+    with quick_runs():
+        make(study, Job("shifted", 0, study.corpora[0], "tokens", 160, 0.004), tmp_path / "run")
+    found = read_result(tmp_path / "run")
+    assert found is not None
+    assert judging == [2_000]  # before the first step, and after the last
+    assert 0 < found["seconds"] < 1_000
 
 
 def test_a_run_that_was_killed_between_its_end_and_its_result_ends_again(

@@ -25,8 +25,8 @@ class Bytes:
         self.vocab_size, self.borders = vocab_size, (list(before), [])
         self.calls = 0
 
-    def encode_batch(self, texts):
-        self.calls += 1
+    def encode_batch(self, texts, *, threads=None):
+        self.calls, self.threads = self.calls + 1, threads
         return [np.frombuffer(text.encode(), np.uint8).astype(np.int64) for text in texts]
 
     def fingerprint(self):
@@ -49,6 +49,13 @@ def test_documents_are_encoded_between_end_of_text_tokens(tmp_path, vocab_size, 
     assert tokens.path.parent == tmp_path
     with pytest.raises(ValueError, match="read-only"):
         tokens.tokens[0] = 1
+
+
+def test_a_text_is_encoded_by_the_threads_of_the_program(tmp_path, monkeypatch):
+    monkeypatch.setattr(token_files.hardware, "threads", lambda: 3)
+    tok = Bytes()
+    token_files.prepare(["one"], tok, folder=tmp_path)
+    assert tok.threads == 3
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,8 @@ def tok() -> tokenizer.Tokenizer:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory, tok: tokenizer.Tokenizer) -> Path:
     folder = tmp_path_factory.mktemp("run")
-    models.build("vidya-v2", "nano", vocab_size=290, num_layers=4, context_length=64, init_std=0.3).save(folder)
+    # The shape of the model that the figures show, docs/extensions/figure_files.py: MODEL.
+    models.build("vidya-v2", "nano-32", vocab_size=290, num_layers=4, context_length=64, init_std=0.3).save(folder)
     tok.save(folder)
     return folder
 

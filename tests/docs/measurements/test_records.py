@@ -161,3 +161,29 @@ def test_the_recorded_law_is_the_one_in_use() -> None:
         for each in (min, max)
     ]
     assert [float(each.value) for each in numbers(spread)] == pytest.approx(bounds, rel=0.02)
+
+
+def test_the_grid_with_two_heads_is_compared_as_its_figures_say() -> None:
+    record = RECORDS["scaling-with-two-heads"]
+    tokens = [int(name.replace(",", "")) for name in record.columns[1:]]
+    runs = {}
+    for name in record.figures:
+        size, *scores = record.values(name)
+        if len(scores) == len(tokens):
+            pairs = zip(tokens, filter(None, scores), strict=False)
+            runs[name] = [scaling.Point(int(size.replace(",", "")), n, scaling.ALL, float(score)) for n, score in pairs]
+    del runs["width 64, 2 heads of 48"]
+    lower = [
+        before.bits_per_byte - now.bits_per_byte
+        for name, run in runs.items()
+        for before, now in zip(scaling.CURVES[name.split(",")[0]], run, strict=False)
+    ]
+    said = [record.values(name)[0] for name in record.figures if name.startswith(("lower than", "the same"))]
+    assert [float(each) for each in re.findall(r"-?0[.]\d+", " ".join(said))] == pytest.approx(lower, abs=1.1e-3)
+    points = [point for run in runs.values() for point in run]
+    law = scaling.fit(points)
+    error = record.value("residual standard error of a law fitted to these, without width 64 with heads of 48")
+    assert error == pytest.approx(scaling.residual_error(law, points), abs=6e-4)
+    above = [law.loss(*point[:3]) - point.bits_per_byte for point in runs["nano, 2 heads of 48"]]
+    (span,) = record.values("this law, above nano")
+    assert [float(each.value) for each in numbers(span)] == pytest.approx([min(above), max(above)], abs=1e-3)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from minigrad.errors import InputError
 from minigrad.formats.gguf import container
-from minigrad.formats.gguf.container import Stored
+from minigrad.formats.gguf.container import StoredTensor
 from tests.formats.gguf import reader
 
 METADATA: dict[str, container.Value] = {
@@ -64,7 +64,7 @@ def test_a_text_that_utf_8_lacks_is_refused(tmp_path):
 def test_arrays_come_back_and_each_begins_at_a_multiple_of_32(tmp_path):
     draw = np.random.default_rng(0)
     arrays = {f"array {size}": draw.standard_normal(size).astype(np.float32) for size in ((5,), (3, 7), (2, 3, 4))}
-    content = written(tmp_path, METADATA, {name: Stored(array, "f32") for name, array in arrays.items()})
+    content = written(tmp_path, METADATA, {name: StoredTensor(array, "f32") for name, array in arrays.items()})
     for name, array in arrays.items():
         np.testing.assert_array_equal(content.arrays[name], array)
         assert content.offsets[name] % container.ALIGNMENT == 0
@@ -73,7 +73,7 @@ def test_arrays_come_back_and_each_begins_at_a_multiple_of_32(tmp_path):
 
 def test_types_are_mixed_in_one_file(tmp_path):
     array = np.linspace(-1, 1, 96, dtype=np.float32).reshape(3, 32)
-    content = written(tmp_path, {}, {name: Stored(array, name) for name in ("q8_0", "f16", "f32")})
+    content = written(tmp_path, {}, {name: StoredTensor(array, name) for name in ("q8_0", "f16", "f32")})
     assert content.storages == {"q8_0": 8, "f16": 1, "f32": 0}
     np.testing.assert_array_equal(content.arrays["f32"], array)
     np.testing.assert_array_equal(content.arrays["f16"], array.astype(np.float16).astype(np.float32))
@@ -82,7 +82,7 @@ def test_types_are_mixed_in_one_file(tmp_path):
 
 def test_the_bytes_of_a_small_file():
     file = io.BytesIO()
-    container.write(file, {"k": 5}, {"t": Stored(np.array([[1, 2, 3]], np.float32), "f32")})
+    container.write(file, {"k": 5}, {"t": StoredTensor(np.array([[1, 2, 3]], np.float32), "f32")})
     expected = b"GGUF" + struct.pack("<IQQ", 3, 1, 1)
     expected += struct.pack("<Q", 1) + b"k" + struct.pack("<II", 4, 5)
     expected += struct.pack("<Q", 1) + b"t" + struct.pack("<IQQIQ", 2, 3, 1, 0, 0)
@@ -93,7 +93,8 @@ def test_the_bytes_of_a_small_file():
 @given(st.lists(st.integers(1, 40), max_size=5))
 def test_offsets_count_every_byte(sizes):
     file = io.BytesIO()
-    container.write(file, {}, {f"{i}": Stored(np.full(size, i, np.float32), "f32") for i, size in enumerate(sizes)})
+    arrays = [np.full(size, number, np.float32) for number, size in enumerate(sizes)]
+    container.write(file, {}, {f"{number}": StoredTensor(array, "f32") for number, array in enumerate(arrays)})
     aligned = sum(-(-4 * size // 32) * 32 for size in sizes)
     header = -(-(24 + sum(8 + len(str(i)) + 4 + 8 + 4 + 8 for i in range(len(sizes)))) // 32) * 32
     assert len(file.getvalue()) == header + aligned

@@ -67,12 +67,20 @@ def test_arrays_of_any_layout_and_precision_are_stored_row_by_row():
     assert STORAGES["f32"].encode(array, "x") == array.astype(np.float32).tobytes()
 
 
-@pytest.mark.parametrize(("name", "value"), [("f16", 70_000), ("q8_0", 1e8), ("f32", np.nan), ("f16", np.inf)])
+@pytest.mark.parametrize(("name", "value"), [("f16", 70_000), ("q8_0", 1e8), ("f32", 1e300)])
 def test_an_element_that_a_type_cannot_hold_is_refused(name, value):
-    array = np.zeros((1, 32), np.float32)
+    array = np.zeros((1, 32))
     array[0, 3] = value
     with pytest.raises(InputError, match=r"blk\.0\.x has elements up to .*, which this type cannot hold"):
         STORAGES[name].encode(array, "blk.0.x")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("name", STORAGES)
+def test_damaged_weights_are_not_a_matter_of_the_type(name, value):
+    array = np.array([1.0, value] * 16, np.float32)
+    with pytest.raises(InputError, match=r"^w has elements that are not finite: the weights are damaged$"):
+        STORAGES[name].encode(array, "w")
 
 
 def test_which_arrays_keep_more_bits():

@@ -11,6 +11,7 @@ import tokenizer
 from minigrad.errors import InputError
 from minigrad.formats.gguf import vocabulary
 from minigrad.formats.gguf.vocabulary import CONTROL, NORMAL, UNUSED, USER_DEFINED, read_vocabulary
+from tokenizer.formats import pre_tokenizer
 
 tok = tokenizer.train(["to be or not to be, that is the question"] * 3, vocab_size=290)
 SIZE = 295
@@ -105,8 +106,16 @@ def test_whole_words_need_a_split_with_them(folder):
     refused(folder, "no split like pre_tokenizer .* with ignore_merges")
 
 
-def test_every_pattern_is_one_of_ours():
-    assert set(vocabulary.PATTERNS) <= set(tokenizer.text.split.SPLITS.values())
+def test_every_spelling_of_a_split_that_can_be_loaded_can_be_written():
+    for pattern, split in pre_tokenizer.SPELLINGS.items():
+        step = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}
+        last = {"type": "ByteLevel", "use_regex": False, "add_prefix_space": False}
+        steps = {"type": "Sequence", "pretokenizers": [step, last]}
+        if split == "gpt4o":
+            with pytest.raises(InputError, match=r"no split like"):
+                vocabulary.split_name(steps)
+        else:
+            assert vocabulary.split_name(steps) == {"gpt2": "gpt-2", "gpt4": "dbrx", "qwen2": "qwen2"}[split]
 
 
 @pytest.mark.parametrize(
@@ -127,17 +136,22 @@ def test_every_pattern_is_one_of_ours():
         ("model", {"vocab": {"a": SIZE}, "merges": []}, "has the id 295, but the model's ids end at 294"),
         ("model", {"vocab": {"a": -1}, "merges": []}, "has the id -1"),
         ("model", {"vocab": {}, "merges": ["ab"]}, r"model\.merges\[0\] is 'ab', not two tokens"),
-        ("post_processor", {"type": "BertProcessing"}, "post_processor is .*does not know"),
+        ("post_processor", {"type": "BertProcessing"}, "post_processor is .*it would add tokens of its own"),
         (
             "post_processor",
-            {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<x>"}}, {"Sequence": {"id": "A"}}]},
-            r"post_processor puts \['<x>'\] before and \[\] after",
+            {
+                "type": "TemplateProcessing",
+                "single": [{"SpecialToken": {"id": "<x>"}}, {"Sequence": {"id": "A"}}],
+                "special_tokens": {},
+            },
+            r"post_processor\.single\[0\] is .*<x>.*neither a document nor one of the special tokens",
         ),
         (
             "post_processor",
             {
                 "type": "TemplateProcessing",
                 "single": [*({"SpecialToken": {"id": name}} for name in tok.specials), {"Sequence": {"id": "A"}}],
+                "special_tokens": {name: {"ids": [number]} for name, number in tok.specials.items()},
             },
             r"post_processor puts \['<\|endoftext\|>', .*\] before and \[\] after",
         ),

@@ -41,7 +41,8 @@ def packed(x: Array, format: int) -> Array:
     found = np.zeros((*x.shape[:-1], x.shape[-1] + 4), np.int8)
     scales = _rounded(np.stack([np.abs(x[..., half]).max(-1, initial=0) for half in (~slow, slow)], -1) / 127)
     by_element = np.where(slow, _floats(scales)[..., 1:], _floats(scales)[..., :1])
-    found[..., :-4] = np.rint(x / np.where(by_element > 0, by_element, 1)).clip(-127, 127)
+    is_large = by_element > 1e-38
+    found[..., :-4] = np.where(is_large, np.rint(x * (1 / np.where(is_large, by_element, 1))), 0).clip(-127, 127)
     found[..., -4:] = scales.view(np.int8)
     return found
 

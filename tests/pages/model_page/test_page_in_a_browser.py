@@ -150,7 +150,7 @@ def test_a_rival_takes_another_branch(page: Browser, loaded: Any) -> None:
     click(page, "#rivals li:nth-child(2) button")
     assert page.run("view.reader.ids.length") == place + 1
     assert page.run("view.words.name(view.reader.ids.at(-1))") == second
-    assert text_of(page).startswith(begun)
+    assert text_of(page).startswith(begun.rstrip("\ufffd"))  # a character that is not complete yet
     click(page, "#undo")
     assert text_of(page) == before
 
@@ -189,8 +189,8 @@ def test_layers_and_heads_are_shown_where_one_points(page: Browser) -> None:
     names = page.texts("#layers .name")
     assert len(names) == 3
     assert page.texts("#rivals .name")[0] == names[-1]
-    click(page, "#heads div:nth-child(2) button:nth-child(3)")
-    assert page.texts("#heads [aria-pressed=true]") == ["2.3"]
+    click(page, "#heads div:nth-child(2) button:nth-child(2)")
+    assert page.texts("#heads [aria-pressed=true]") == ["2.2"]
     x, y = page.run("""(() => { const box = document.querySelectorAll('#paper span')[2].getBoundingClientRect();
         return [box.x + box.width / 2, box.y + box.height / 2]; })()""")
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
@@ -224,7 +224,7 @@ def test_a_conversation_is_that_of_python(page: Browser, loaded: Any) -> None:
 def test_a_text_and_its_settings_outlast_a_conversation(page: Browser) -> None:
     click(page, "#write")
     written = text_of(page)
-    click(page, "#heads div:nth-child(2) button:nth-child(3)")
+    click(page, "#heads div:nth-child(2) button:nth-child(2)")
     click(page, "#as-chat")
     page.run("document.getElementById('message').value = 'to be?'")
     page.run("document.getElementById('ask').requestSubmit()")
@@ -234,7 +234,7 @@ def test_a_text_and_its_settings_outlast_a_conversation(page: Browser) -> None:
     assert text_of(page) == written != PROMPT
     assert page.run("document.getElementById('seed').value") == "9"
     page.until("location.hash.includes('seed=9')")
-    assert page.texts("#heads [aria-pressed=true]") == ["2.3"]
+    assert page.texts("#heads [aria-pressed=true]") == ["2.2"]
     click(page, "#undo")
     assert text_of(page) == PROMPT
 

@@ -96,3 +96,10 @@ def test_characters_of_several_tokens_and_broken_ones(run: Any) -> None:
     assert "".join(pieces) == tok.decode(ids[:-1])
     assert names[0] == "\\xc3"
     assert names[-1] == "<|endoftext|>"
+
+
+def test_merges_may_be_listed_before_those_that_make_their_parts(run: Any) -> None:
+    tok = tokenizer.train([CODE * 3], vocab_size=300)
+    tok = Tokenizer(replace(tok.vocabulary, merges=tok.vocabulary.merges[::-1], whole_words=True))
+    assert for_web_page(tok.vocabulary)["others"]
+    check(run, tok, texts(200))

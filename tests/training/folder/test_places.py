@@ -140,6 +140,15 @@ def test_new_runs_are_numbered_in_their_order(here: Path) -> None:
     assert first_unused("vidya-v2-2.0") == Path("runs/vidya-v2-2.0-6")  # 3 and 4 may have been deleted
 
 
+def test_a_run_of_a_size_that_ends_in_a_number_is_no_later_run_of_another_size(here: Path) -> None:
+    folder = begin(here / "runs" / "vidya-v2-nano-32")
+    Record(family="vidya-v2", size="nano-32", settings={"steps": 1}).write(folder)
+    assert first_unused("vidya-v2-nano") == Path("runs/vidya-v2-nano")
+    assert first_unused("vidya-v2-nano-32") == Path("runs/vidya-v2-nano-32-2")
+    begin(here / "runs" / "vidya-v2-nano-31")
+    assert first_unused("vidya-v2-nano") == Path("runs/vidya-v2-nano-33")
+
+
 def test_an_empty_folder_and_a_lock_that_was_left_are_not_in_use(here: Path) -> None:
     (here / "runs" / "a").mkdir(parents=True)
     (here / "runs" / "a" / ".lock").touch()

@@ -70,6 +70,13 @@ def test_a_run_from_before_there_was_a_choice_reads_windows(tmp_path):
     assert Record.read(tmp_path).used["documents"] == "windows"
 
 
+def test_an_old_run_with_sgd_forgets_the_beta2_that_it_did_not_use(tmp_path):
+    for optimizer, beta2 in (("sgd", None), ("adamw", 0.95)):
+        old = {"optimizer": optimizer, "beta2": 0.95}
+        Record.new(replace(ASKED, **old), replace(USED, **old)).write(tmp_path)
+        assert Record.read(tmp_path).used["beta2"] == beta2
+
+
 def test_a_larger_limit_replaces_every_limit_and_the_chosen_steps():
     record = Record.new(replace(ASKED, steps=None, minutes=5.0), USED)
     record.chosen |= {"steps": 77, "decay_start": 60, "decay": "60:70,65:77"}
@@ -109,6 +116,16 @@ def test_a_damaged_value_is_named(tmp_path, changes, message):
     Record.new(ASKED, USED).write(tmp_path)
     write_json(tmp_path / FILE, read_json(tmp_path / FILE) | changes)
     with pytest.raises(InputError, match=rf"minigrad\.json is damaged: {message}"):
+        Record.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [({"bits_per_byte": "x"}, "bits_per_byte 'x'"), ({"steps": [1]}, r"steps \[1\]"), ({"command": 3}, "command 3")],
+)
+def test_a_damaged_result_is_named(tmp_path, result, message):
+    replace(Record.new(ASKED, USED), result=result).write(tmp_path)
+    with pytest.raises(InputError, match=f"is damaged: its result has {message}"):
         Record.read(tmp_path)
 
 

@@ -63,6 +63,12 @@ def test_sgd_gets_a_rate_and_a_decay_of_its_own():
     assert chosen(TrainConfig(steps=5, optimizer="sgd", weight_decay=0.0)).weight_decay == 0.0
 
 
+def test_what_adamw_updates_beside_muon_has_a_longer_memory_of_the_squares():
+    asked = [TrainConfig(steps=5, optimizer=name) for name in ("adamw", "muon", "sgd")]
+    assert [chosen(each).beta2 for each in asked] == [0.95, 0.99, None]
+    assert chosen(TrainConfig(steps=5, optimizer="muon", beta2=0.95)).beta2 == 0.95
+
+
 def test_dropout_grows_with_the_size_of_the_model_and_the_passes_over_its_text():
     def dropout(size: str, tokens: int, text_tokens: int) -> float:
         return chosen(TrainConfig(tokens=tokens), LADDER[size], text_tokens).dropout
@@ -170,8 +176,11 @@ def test_a_warm_up_may_be_a_share_of_the_steps(share, steps):
 def test_a_longer_model_needs_a_longer_context_too():
     model = models.skeleton("vidya-v2", "nano", context_length=512)
     asked = TrainConfig(steps=5, set="context_length=512")
-    with pytest.raises(InputError, match="would train it on 256 tokens: give --context 512 too"):
+    with pytest.raises(InputError, match="may have 512 tokens, and this run would train it on 256: give --context"):
         chosen(asked, model)
+    stretched = models.skeleton("vidya-v2", "nano", rope_scaling="yarn", rope_factor=4.0)
+    with pytest.raises(InputError, match="rope_factor=4: the sequences of the model may have 8192 tokens"):
+        chosen(replace(asked, set="rope_scaling=yarn,rope_factor=4"), stretched)
     assert chosen(replace(asked, context=64), model).context == 64  # both were given, so this is on purpose
     assert chosen(replace(asked, context=512), model).context == 512
 

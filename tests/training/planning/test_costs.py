@@ -24,9 +24,9 @@ NANO = models.skeleton("vidya-v2", "nano")
 
 
 def test_operations_are_those_of_each_matrix_and_of_attention_counted_by_hand():
-    # nano: queries 96 x 96, keys and values 32 x 96, output 96 x 96, three matrices 256 x 96, in 6 layers; the head.
-    matrices = 6 * (2 * 96 * 96 + 2 * 32 * 96 + 3 * 256 * 96) + 4_096 * 96
-    attention = 6 * 3 * 32 * 256 / 2 * 2
+    # nano: queries 96 x 96, keys and values 48 x 96, output 96 x 96, three matrices 240 x 96, in 6 layers; the head.
+    matrices = 6 * (2 * 96 * 96 + 2 * 48 * 96 + 3 * 240 * 96) + 4_096 * 96
+    attention = 6 * 2 * 48 * 256 / 2 * 2
     assert costs.flops_per_token(NANO, 256) == 6 * (matrices + attention)
     assert costs.flops_per_token(NANO, 512) - costs.flops_per_token(NANO, 256) == 6 * attention
 
@@ -93,7 +93,7 @@ def test_a_reference_has_weights_of_its_own_unless_replay_binds_those_under_adap
 def test_frozen_weights_need_no_gradient_and_no_moments():
     adapting = models.skeleton("vidya-v2", "nano")
     adapt(adapting, 8)
-    trained = 6 * 8 * (2 * (96 + 96) + 2 * (96 + 32) + 3 * (96 + 256))  # queries and output, keys and values, the block
+    trained = 6 * 8 * (2 * (96 + 96) + 2 * (96 + 48) + 3 * (96 + 240))  # queries and output, keys and values, the block
     whole, thin = costs.memory(NANO, 8, 64, replicas=2), costs.memory(adapting, 8, 64, replicas=2)
     assert thin.state == 4 * (NANO.num_parameters() + 5 * trained)
     assert whole.activations - thin.activations == 2 * 4 * 4_096 * 96  # the gradients of the head's matrix
@@ -167,8 +167,8 @@ def test_faster_products_shorten_products_and_nothing_else():
 
 
 def test_what_the_optimizer_multiplies_is_shared_by_the_tokens_of_a_step():
-    # By hand, in a layer: two matrices of 96 x 96, two of 32 x 96, three of 96 x 256; five times 3 n^2 m + n^3 of each.
-    flops = 6 * 5 * (2 * 4 * 96**3 + 2 * (3 * 32**2 * 96 + 32**3) + 3 * (3 * 96**2 * 256 + 96**3))
+    # By hand, in a layer: two matrices of 96 x 96, two of 48 x 96, three of 96 x 240; five times 3 n^2 m + n^3 of each.
+    flops = 6 * 5 * (2 * 4 * 96**3 + 2 * (3 * 48**2 * 96 + 48**3) + 3 * (3 * 96**2 * 240 + 96**3))
     assert optimizers.update_flops_per_token("muon", NANO, 2_048) == flops / 2_048
     assert optimizers.update_flops_per_token("adamw", NANO, 2_048) == 0
     machine = costs.Rates(1e11, 1e9)

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -61,17 +62,21 @@ def planned(settings: TrainConfig, words: TokenizedCorpus | None = None) -> Plan
     return Plan(found, NANO, words or text(), RATES, rows=plan_rows(found))
 
 
-def test_too_little_text_is_refused_in_training_and_validation_text():
+def test_too_little_text_to_train_on_is_refused():
     small = TrainConfig(steps=5, context=16, documents="windows")
-    planned(small, text(17, 17)).check_text()
+    planned(small, text(17, 17)).check()
     with pytest.raises(InputError, match="the text has 16 tokens"):
-        planned(small, text(train=16)).check_text()
-    with pytest.raises(InputError, match="the validation text has 16 tokens, but one window of --context 16 needs 17"):
-        planned(small, text(validation=16)).check_text()
+        planned(small, text(train=16)).check()
     packed = TrainConfig(steps=5, context=16)
-    planned(packed, text(2, 2)).check_text()
+    planned(packed, text(2, 2)).check()
     with pytest.raises(InputError, match="the text has 1 token and the context is 16: there must be 2 tokens"):
-        planned(packed, text(train=1)).check_text()
+        planned(packed, text(train=1)).check()
+
+
+def test_a_validation_text_may_be_shorter_than_a_window():
+    short = planned(TrainConfig(steps=5, context=16, documents="windows"), text(validation=10))
+    short.check()
+    assert short.evaluated_tokens == 9
 
 
 def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
@@ -82,7 +87,7 @@ def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 0)  # not known: nothing is refused
     five.check_memory()
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: needed - 1)
-    with pytest.raises(InputError, match=r"training 984,288 parameters needs about .* MB are free\. Take a smaller"):
+    with pytest.raises(InputError, match=r"training 975,072 parameters needs about .* MB are free\. Take a smaller"):
         five.check_memory()
     assert f" refused {five.lack_of_memory()} machine" in joined(describe(five, Path("a")))
 
@@ -123,7 +128,7 @@ def test_no_text_is_so_long_that_its_rivals_use_up_the_minutes(minutes, train):
 @pytest.mark.parametrize("limit", [{"steps": 50}, {"minutes": 3.0}, {"tokens": 9_000}])
 def test_the_plan_describes_the_model_the_text_and_the_length_of_the_run(limit):
     said = describe(planned(TrainConfig(**limit)), Path("runs/a"))
-    assert "vidya-v2 nano: 984,288 parameters, 6 layers of width 96" in said
+    assert "vidya-v2 nano: 975,072 parameters, 6 layers of width 96" in said
     assert "100 GFLOP/s" in joined(said)
     assert ("3m 00s: about" in said) == ("minutes" in limit)
     names = [name for line in said.splitlines() if (name := line[:14].strip()) not in ("", "variables")]
@@ -242,7 +247,8 @@ def test_the_plan_of_a_continued_run_is_for_the_steps_that_are_left():
 
 def test_a_teacher_takes_time_for_the_tokens_that_it_reads():
     alone = planned(TrainConfig(steps=5))
-    whole, half, none = (replace(alone, teacher=NANO, read_by_teacher=share) for share in (1.0, 0.5, 0.0))
+    lessons = [Mock(wraps=alone.source, teacher=NANO, read_by_teacher=share) for share in (1.0, 0.5, 0.0)]
+    whole, half, none = (replace(alone, lessons=each) for each in lessons)
     reading = [1 / each.tokens_per_second() - 1 / alone.tokens_per_second() for each in (whole, half, none)]
     own = costs.tokens_per_second(NANO, alone.source.attended_length(), RATES)
     assert reading == pytest.approx([1 / (3 * own), 1 / (6 * own), 0.0])
@@ -250,9 +256,12 @@ def test_a_teacher_takes_time_for_the_tokens_that_it_reads():
 
 def test_the_plan_of_lessons_counts_the_tokens_that_the_steps_read():
     """An epoch has as many steps as it needs, so a step may read less than it has room for."""
-    lessons: Any = EpochSource(np.full(40, 25), 256)
+    source = EpochSource(np.full(40, 25), 256)
+    lessons = Mock(wraps=source, teacher=None, summary=lambda: "sums")
     teaching = replace(planned(TrainConfig(steps=100, batch=8, context=256)), lessons=lessons)
-    assert "length 100 steps: 100,000 tokens, 100.0 passes" in joined(describe(teaching, Path("runs/a")))
+    said = joined(describe(teaching, Path("runs/a")))
+    assert "length 100 steps: 100,000 tokens, 100.0 passes" in said
+    assert "lessons sums" in said
     begun = joined(describe(replace(teaching, done=40), Path("runs/a")))
     assert "length 100 steps (40 are done): 60,000 tokens, 60.0 passes" in begun
 

@@ -72,5 +72,5 @@ def test_a_prediction_lies_within_its_bounds_and_says_if_nothing_like_it_was_mea
     for each in (inside, large, long, often):
         assert each.low < each.loss < each.high
     assert [each.is_measured for each in (inside, large, long, often)] == [True, False, False, False]
-    assert str(scaling.Prediction(1.441, 1.42, 1.466, True)) == "1.44 (1.42 to 1.47)"
-    assert str(scaling.Prediction(1.441, 1.42, 1.466, False)) == "1.44 (1.42 to 1.47, beyond the measured range)"
+    assert str(scaling.ExpectedLoss(1.441, 1.42, 1.466, True)) == "1.44 (1.42 to 1.47)"
+    assert str(scaling.ExpectedLoss(1.441, 1.42, 1.466, False)) == "1.44 (1.42 to 1.47, beyond the measured range)"

@@ -15,6 +15,7 @@ def test_a_long_run_is_thinned():
     found = series("loss", records, "loss")
     assert MAX_POINTS / 2 <= len(found.steps) <= MAX_POINTS
     assert found.steps == found.values
+    assert found.steps[-1] == 99_999  # the loss at the end, which the report names
 
 
 def bits(*pairs: tuple[int, float | None]) -> list[tuple[int, float | None]]:

@@ -17,7 +17,7 @@ from tests.distributed.rooms import Meeting
 
 PARSER = Parser(TrainConfig, prog="train.py", description="")
 USED = TrainConfig(data="words.txt", size="nano", steps=30, seed=3, batch=2, context=16, lr=0.01, warmup=3, threads=1)
-TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(lambda text: text[0] != "-")
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1) | st.sampled_from(["-words.txt", "--data"])
 
 
 @given(
