@@ -92,11 +92,19 @@ def nats(result: Result, length: int) -> tuple[float, float]:
 
 
 def chosen_rate(study: Study, results: Results, arm: str, corpus: str) -> float | None:
-    """Return the learning rate with the best mean score; None while runs are missing that choose it."""
+    """Return the learning rate with the fewest failed runs, and of these the one with the best mean of the others.
+
+    None while runs are missing that choose it.
+    """
     tuning, found = study.tuning, results.tuned(arm, corpus)
     if tuning is None or sum(map(len, found.values())) < len(study.rates_of(study.named(arm))) * tuning.seeds:
         return None
-    return min(found, key=lambda rate: sum(found[rate]) / len(found[rate]))
+
+    def failures_and_mean(rate: float) -> tuple[int, float]:
+        finite = [each for each in found[rate] if each < math.inf]
+        return len(found[rate]) - len(finite), sum(finite) / max(len(finite), 1)
+
+    return min(found, key=failures_and_mean)
 
 
 def write_table(path: Path, results: Results) -> None:

@@ -24,21 +24,26 @@ FOLDER = ROOT / "benchmarks" / "evaluation"
 OPENED = read()["studies-on-test-text"]
 
 
-def test_a_learning_rate_with_a_failed_run_loses_and_delays_nothing(tmp_path: Path) -> None:
-    tuning = "\n[tuning]\nrates = [0.003, 0.006]\ntokens = 1_000\nseeds = 2\n"
+@pytest.mark.parametrize(
+    ("failed", "chosen"), [({0.003: 1}, 0.006), ({0.003: 1, 0.006: 1}, 0.003), ({0.003: 2}, 0.006)]
+)
+def test_a_learning_rate_with_more_failed_runs_loses_and_delays_nothing(
+    failed: dict[float, int], chosen: float, tmp_path: Path
+) -> None:
+    tuning = "\n[tuning]\nrates = [0.006, 0.003]\ntokens = 1_000\nseeds = 2\n"
     study, found = synthetic.study(tmp_path, synthetic.TEXT + tuning), Results([], [])
     for job in study.tuning_jobs():
         if job.arm != "control":
             continue
         assert chosen_rate(study, found, "control", "python-docs") is None
-        if job.rate == 0.003 and job.seed == 1_001:
+        if job.seed - 1_000 < failed.get(job.rate, 0):
             found.failed.append((job, "it diverged"))
             continue
         row = synthetic.result(study, "control", job.seed, job=vars(job).copy())
         for each in row["documents"]["64"]:
             each[2] *= 0.5 if job.rate == 0.003 else 1.0
         found.finished.append(row)
-    assert chosen_rate(study, found, "control", "python-docs") == 0.006
+    assert chosen_rate(study, found, "control", "python-docs") == chosen
 
 
 @pytest.mark.parametrize("row", [row for row, cells in OPENED.figures.items() if isinstance(cells, list)])
