@@ -1,0 +1,64 @@
+"""A text that only recall predicts: random pairs of words, and then the same pairs again in another order.
+
+In each document, keys stand before values: ` baba kidi lafa badi ...`. Each pair is told once and asked once. No other
+document has these pairs, so the value of a key that is asked can only be recalled from this document. That is
+multi-query associative recall (Arora et al. 2023, "Zoology: Measuring and Improving Recall in Efficient Language
+Models", arXiv 2312.04927). Of the repeated pairs of `minigrad.evaluate.losses`, nineteen in twenty are these; in the
+others, a value and the key after it have met by chance.
+
+    python benchmarks/recall_text.py runs/recall.jsonl
+
+`benchmarks/evaluation/studies/wiola_merging_recall.toml` trains on it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+KEYS, VALUES = (
+    ["".join(parts) + ending for parts in itertools.product("bdfgklmnprst", "aeiou", "bdfgkl")][:256]
+    for ending in ("a", "i")
+)
+
+
+def documents(count: int, pairs: int, seed: int = 0) -> Iterator[str]:
+    """Yield documents of twice as many pairs: each is told, then each is asked. The same seed gives the same ones.
+
+    >>> len(next(documents(1, pairs=3)).split())
+    12
+    """
+    from minigrad.random import generator
+
+    draw = generator(seed, "recall")
+    for _ in range(count):
+        keys, values = draw.choice(KEYS, size=pairs, replace=False), draw.choice(VALUES, size=pairs)
+        order = [*range(pairs), *draw.permutation(pairs)]
+        yield "".join(f" {keys[place]} {values[place]}" for place in order)
+
+
+def main() -> None:
+    """Write the documents as JSON lines."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("out", type=Path, help="the file, which is replaced")
+    parser.add_argument("--documents", type=int, default=8_000, help="how many (default: 8000, 1.3 million tokens)")
+    parser.add_argument("--pairs", type=int, default=40, help="pairs of a document (default: 40)")
+    given = parser.parse_args()
+    if not 1 <= given.pairs <= len(KEYS):
+        parser.error(f"--pairs {given.pairs}: a document has 1 to {len(KEYS)} keys")
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    with given.out.open("w", encoding="utf-8") as file:
+        for text in documents(given.documents, given.pairs):
+            file.write(json.dumps({"text": text}) + "\n")
+    print(f"{given.out}: {given.documents:,} documents, {given.out.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
