@@ -75,9 +75,18 @@ def main() -> None:
     """Run the command and print its record."""
     if len(sys.argv) < 3:
         sys.exit((__doc__ or "").strip())
+    from minigrad.system import environment
+
     name, *command = sys.argv[1:]
     found = conditions()  # now: files may be edited while it runs
-    run = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+    run = subprocess.Popen(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment.as_found(),  # without the threads that were set here
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
     assert run.stdout is not None
     printed = list[str]()
     for line in run.stdout:

@@ -82,11 +82,11 @@ def search(whole: Study, out: Path, jobs: int) -> list[str]:
             say(f"stopped in round {number + 1}; the same command continues")
             sys.exit(runner.stopped)
         say(f"\nRound {number + 1} of {len(whole.round)}\n\n{report.write(study, results, folder)}")
-        if runner.stopped:  # while the table was made
-            sys.exit(runner.stopped)
         if number + 1 < len(whole.round):
             names = best(study, results, each.keep)
             say(f"kept: {', '.join(names)}")
+        if runner.stopped:  # while the table was made
+            sys.exit(runner.stopped)
     return names
 
 

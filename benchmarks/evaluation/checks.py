@@ -19,6 +19,7 @@ _SAME = {"code": "version of the code", "versions": "set of versions"}
 _CUT = ("context", "batch", "accumulate", "documents")  # a run that reads other pieces has another order
 _OF_THE_LENGTH = ("steps", "decay", "decay_start", "eval_every", "log_every", "save_every")
 _CHOSEN = {"lr": "learning rate", "warmup": "warm-up", "dropout": "dropout"}  # by train.py, for a model and a length
+_SHORTEST, _LONGEST = 0.8, 1.1  # of the seconds of a run, of which train.py keeps some for a comparison with xz
 _SLOWER = 1.02  # how far the times of one seed may be apart in runs of equal time
 
 
@@ -74,7 +75,7 @@ def _of_one(study: Study, result: Result) -> Iterator[str]:
     a_step = used["context"] * used["batch"] * used["accumulate"]
     if job["kind"] == "tokens" and not 0 <= result["tokens"] - job["amount"] < a_step:
         yield f"{_called(result)} read {result['tokens']:,} tokens of {job['amount']:,}"
-    if job["kind"] == "seconds" and abs(result["seconds"] / job["amount"] - 1) > 0.1:
+    if job["kind"] == "seconds" and not _SHORTEST <= result["seconds"] / job["amount"] <= _LONGEST:
         yield f"{_called(result)} took {result['seconds']:.0f} seconds of {job['amount']}"
 
 
@@ -82,7 +83,7 @@ def _is_as_given(name: str, used: Any, given: Any) -> bool:
     """Whether a run had a setting of its flags; of a model that is given by its name, it notes the folder."""
     if name in ("init", "teacher"):
         return Path(str(used)).name == Path(str(given)).name
-    return bool(given == "auto" or used == given)
+    return bool(given in (None, "auto") or used == given)
 
 
 def _of_all(study: Study, rows: Sequence[Result]) -> Iterator[str]:
@@ -150,10 +151,12 @@ def chosen_otherwise(study: Study, rows: Sequence[Result]) -> Iterator[str]:
 
     It chooses a learning rate, a warm-up and a dropout by the size of a model and the length of its run. An arm is
     compared with them, as a user would train it, so this is not refused; but a difference may be one of these settings.
+    Learning rates that the study itself chose are in a table of their own.
     """
     found = defaultdict[tuple[str, str], list[tuple[float, float]]](list)
     for row, control, name in _unlike_control(study, rows):
-        found[row["job"]["arm"], name].append((row["settings"].get(name, 0.0), control["settings"].get(name, 0.0)))
+        if name != "lr" or study.tuning is None:
+            found[row["job"]["arm"], name].append((row["settings"].get(name, 0.0), control["settings"].get(name, 0.0)))
     for (arm, name), values in found.items():
         own, others = (" to ".join(f"{each:g}" for each in sorted({min(v), max(v)})) for v in zip(*values, strict=True))
         yield f"{arm}: train.py chose a {_CHOSEN[name]} of {own}, and for the control of {others}."

@@ -8,6 +8,7 @@ import json
 import platform
 import shutil
 import sys
+import time
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from benchmarks.evaluation.study import Arm, Job, Study, code_digest
 from minigrad.cli.exits import exit_code
 from minigrad.errors import DivergenceError, InputError
 from minigrad.formats.json_files import read_json, write_json
+from minigrad.system.locks import FolderLock
 from minigrad.training.settings import TrainConfig
 
 if TYPE_CHECKING:
@@ -65,19 +67,35 @@ def settings(study: Study, job: Job, out: Path) -> TrainConfig:
     return dataclasses.replace(config, data=job.corpus, seed=job.seed, threads=1, out=str(out), **own)
 
 
+def wait_for_others(out: Path) -> None:
+    """Wait until no other process writes a run: one whose runner was killed ends at its next step, or at its end."""
+    with FolderLock() as lock:
+        while out.is_dir():
+            try:
+                lock.take(out)
+            except InputError:
+                time.sleep(1)
+            else:
+                return
+
+
 def make(study: Study, job: Job, out: Path) -> None:
     """Train the model of a run, or continue its training, and write its result; the checkpoints are then removed."""
+    wait_for_others(out)
+    if (out / RESULT).exists():
+        return  # which another process has written meanwhile
     hardware.prepare(1)
     code = code_digest(study)  # of the files as they are now, before they are imported
     arm = study.named(job.arm)
     guests = install(study, arm)
     from benchmarks.evaluation.judge import Judge
+    from minigrad.formats.folders import RECORD
     from minigrad.training.folder import metrics
-    from minigrad.training.folder.record import FILE, REPORT, Record
+    from minigrad.training.folder.record import REPORT, Record
     from train import train
 
     config = settings(study, job, out)
-    if (out / FILE).exists():
+    if (out / RECORD).exists():
         (out / REPORT).unlink(missing_ok=True)  # killed after its end and before its result: it ends again
         config = TrainConfig(resume=str(out))
     else:
@@ -125,7 +143,11 @@ def open_test(study: Study, job: Job, out: Path) -> None:
     record, model, tok = Record.read(out), models.load(out), tokenizer.load(out)
     backend.use(record.used.get("matmul", "auto"), record.used.get("precision", "float32"))
     documents = mixture.load(record.text_name, held_out=record.used.get("held_out")).split().test
-    assert of_test(documents) == record.test_text, "the test text is not the one that the run held out"
+    if of_test(documents) != record.test_text:
+        raise InputError(
+            f"the test text of {record.text_name} is not the one that {out} held out: the text has changed, or it is "
+            "that of another version of Python or of a library. Open the test where the runs were made"
+        )
     sizes = token_byte_lengths(tok, model.config.vocab_size)
     rows = judged(model, prepare(documents, tok), sizes, study.judged, record.used["documents"])
     write_json(out / TEST, {"documents": rows})

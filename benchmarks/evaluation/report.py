@@ -235,10 +235,17 @@ def rates(study: Study, results: Results, corpus: str) -> Table:
     rows = []
     for arm in study.arm:
         found, chosen = results.tuned(arm.name, corpus), chosen_rate(study, results, arm.name, corpus)
-        means = [f"{np.mean(found[rate]):.4f}" if found.get(rate) else "" for rate in every]
+        means = [_mean(found.get(rate, [])) for rate in every]
         end = " (an end)" if arm.name in at_end(study, results, corpus) else ""
         rows.append([arm.name, *means, "" if chosen is None else f"{chosen:g}{end}"])
     return Table(["arm", *(f"{rate:g}" for rate in every), "chosen"], rows)
+
+
+def _mean(scores: Sequence[float]) -> str:
+    """Return the mean of the scores of runs, and how many runs failed and have none."""
+    finite = [each for each in scores if each < math.inf]
+    failed = f"{len(scores) - len(finite)} failed" if len(scores) > len(finite) else ""
+    return ", ".join(filter(None, (f"{np.mean(finite):.4f}" if finite else "", failed)))
 
 
 def blocks(study: Study, results: Results, begun: dict[str, str]) -> Iterator[Block]:

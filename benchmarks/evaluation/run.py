@@ -110,10 +110,10 @@ class Runner:
 
     def make_until_stopped(self) -> Results:
         """Make every run that is missing; on Ctrl-C, SIGTERM and SIGHUP let the running ones save, and end."""
-        self.begin()
         for number, code in EXIT_CODES.items():
             if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has SIGHUP
                 signal.signal(number, lambda *_, code=code: self.stop(code))
+        self.begin()
         return self.make_all()
 
     def start(self, job: Job, results: Results) -> None:
@@ -163,7 +163,8 @@ class Runner:
         why = _last_words((self.folder / job.place).with_suffix(".log"))
         if code == 2:
             raise InputError(f"{job.arm!r} (seed {job.seed}) was refused. {why}")
-        raise RunError(f"{job.place} ended with exit code {code}: {why}; the same command continues it")
+        way_out = "" if code == FAILS else "; the same command continues it"
+        raise RunError(f"{job.place} ended with exit code {code}: {why}{way_out}")
 
     def stop(self, code: int) -> None:
         """Let all runs save and end. On Windows a signal would kill them, but there Ctrl-C reaches them as well."""

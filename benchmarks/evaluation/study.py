@@ -27,7 +27,8 @@ TUNED_FROM = 1_000
 """The first seed of the runs that choose a learning rate; the runs that are compared have other seeds."""
 
 _SEEDS_OF_A_ROUND = 100
-_OWN = ("data", "out", "resume", "seed", "steps", "tokens", "minutes", "threads", "test", "plan", "sample_every")
+_OWN = ("data", "out", "resume", "seed", "steps", "tokens", "minutes", "threads", "test", "plan", "profile")
+_OWN += ("sample_every",)
 _OWN_ENTRIES = {"seed": "seeds", "data": "corpora", "minutes": "seconds", "steps": "tokens", "tokens": "tokens"}
 
 
@@ -144,6 +145,8 @@ class Study:
             raise InputError(
                 "a study needs a margin above 0, at least 2 seeds, no seed below 0, and lengths of at least 1"
             )
+        if "auto" in self.corpora:
+            raise InputError('corpora names "auto", for which train.py would choose a text: name the texts themselves')
         self._check_rounds()
         self._check_tuning()
         for each in self.arm:
@@ -152,6 +155,11 @@ class Study:
                 raise InputError(f"{each.name!r} has attributes, and no model whose class they could belong to")
             if each.model and not _MODEL.fullmatch(each.model):
                 raise InputError(f"the model of {each.name!r} is {each.model!r}; expected FILE.py:CLASS")
+            if each.model and (given := self.given(each)).keys() & {"init", "model"} == {"init"}:
+                raise InputError(
+                    f"{each.name!r} has a class and --init {given['init']}: its flags need --model too, for the family "
+                    "whose class it replaces"
+                )
             if each.model and not self.file_of(each).is_file():
                 raise InputError(f"the model of {each.name!r} is in {self.file_of(each)}, which does not exist")
 
@@ -181,6 +189,8 @@ class Study:
 
     def _check_tuning(self) -> None:
         if self.tuning is None:
+            if idle := [each.name for each in self.arm if each.rates]:
+                raise InputError(f"{idle[0]!r} has rates, but without [tuning] none is chosen: give --lr in its flags")
             return
         if min(self.tuning.tokens, self.tuning.seeds) < 1 or not all(self.rates_of(each) for each in self.arm):
             raise InputError("tuning needs rates, tokens and at least 1 seed")
@@ -320,7 +330,5 @@ def code_digest(study: Study) -> str:
     files = {file for folder in folders for file in folder.rglob("*.py")} | {ROOT / "train.py"}
     files |= {Path(__file__).parent / f"{name}.py" for name in ("causality", "judge", "one_run")}
     files |= {file for arm in study.arm if arm.model for file in study.file_of(arm).resolve().parent.glob("*.py")}
-    digest = hashlib.blake2b(digest_size=8)
-    for file in sorted(files):
-        digest.update(file.name.encode() + b"\0" + hashlib.blake2b(file.read_bytes()).digest())
-    return digest.hexdigest()
+    parts = (file.name.encode() + b"\0" + hashlib.blake2b(file.read_bytes()).digest() for file in files)
+    return hashlib.blake2b(b"".join(sorted(parts)), digest_size=8).hexdigest()  # wherever the folders lie

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.record import commit, conditions, record
 from docs.measurements.records import read
-from minigrad.system import blas
+from minigrad.system import blas, environment
 from tests.source_files import ROOT
 
 FIELDS = {"machine": "a laptop, 2 cores", "openblas": "Zen", "variables": "none", "commit": "dbba169"}
@@ -47,6 +47,20 @@ def test_the_conditions_are_those_of_this_process() -> None:
     assert all(found.values())
     assert found["openblas"] in (blas.openblas_core(), "not used")
     assert found["commit"].split()[0] in commit()
+
+
+def test_a_benchmark_finds_the_environment_of_the_user() -> None:
+    """The numbers of threads that `conditions` sets for this process would be settings of the user there."""
+    show = "import os; print(sorted(name for name in os.environ if name.endswith('_THREADS')))"
+    ours = {name: value for name, value in environment.as_found().items() if not name.endswith("_THREADS")}
+    done = subprocess.run(
+        [sys.executable, "benchmarks/record.py", "a-run", "-c", show],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=ours,
+    )
+    assert done.stderr == "[]\n"
 
 
 def test_a_benchmark_that_fails_has_no_record() -> None:

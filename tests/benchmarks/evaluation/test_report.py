@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -165,6 +166,17 @@ def test_both_ends_of_the_rates_that_were_tried_are_named(tmp_path: Path, monkey
     chosen = {"control": 0.003, "equal": 0.006, "better": 0.012, "leaky": None}
     monkeypatch.setattr(report, "chosen_rate", lambda study, results, name, corpus: chosen[name])
     assert at_end(made, Results([], []), "python-docs") == {"control", "better"}
+
+
+def test_the_table_of_rates_shows_the_runs_that_finished_and_how_many_failed(tmp_path: Path) -> None:
+    made, found = study(tmp_path, TEXT + "\n[tuning]\nrates = [0.006, 0.003]\ntokens = 1_000\n"), Results([], [])
+    for job in made.tuning_jobs():
+        if job.arm == "control" and job.seed == 1_000:
+            found.finished.append(result(made, "control", job.seed, job=vars(job).copy()))
+        elif job.arm == "control":
+            found.failed.append((job, "it diverged"))
+    cells = next(row for row in report.rates(made, found, "python-docs").rows if row[0] == "control")
+    assert all(re.fullmatch(r"\d\.\d{4}, 1 failed", cell) for cell in cells[1:3])
 
 
 def test_pairs_are_made_by_seed_and_share_their_luck(tmp_path: Path) -> None:

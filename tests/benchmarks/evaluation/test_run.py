@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -22,6 +23,8 @@ from benchmarks.evaluation.run import Runner
 from benchmarks.evaluation.study import ROOT, Job, Study
 from minigrad.errors import InputError, RunError
 from minigrad.system import environment
+from minigrad.system.locks import FolderLock
+from minigrad.training.folder.record import Record
 from tests.benchmarks.evaluation import synthetic
 from tests.killed_runs import Killed, kill, stop
 from tests.small_runs import quick_runs, write_text
@@ -113,6 +116,32 @@ def test_a_run_that_was_killed_between_its_end_and_its_result_ends_again(
         assert read_result(tmp_path / "run") is None
         make(study, job, tmp_path / "run")
     assert timeless(read_result(tmp_path / "run"))["tokens"] >= 160
+
+
+def test_a_run_waits_for_another_process_that_still_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was started by a runner that was killed alone, and writes its result before it ends."""
+    study, out = toy(tmp_path), tmp_path / "run"
+    out.mkdir()
+    lock = FolderLock()
+    lock.take(out)
+
+    def ended(seconds: float) -> None:
+        (out / RESULT).write_text('{"tokens": 1}', encoding="utf-8")
+        lock.release()
+
+    monkeypatch.setattr(one_run.time, "sleep", ended)
+    make(study, Job("shifted", 0, study.corpora[0], "tokens", 160, 0.004), out)
+    assert read_result(out) == {"tokens": 1}
+
+
+def test_another_test_text_is_refused(tmp_path: Path) -> None:
+    study, out = toy(tmp_path), tmp_path / "run"
+    job = Job("shifted", 0, study.corpora[0], "tokens", 160, 0.004)
+    with quick_runs():
+        make(study, job, out)
+        replace(Record.read(out), test_text="another").write(out)
+        with pytest.raises(InputError, match=r"the test text of .* is not the one that .* held out"):
+            one_run.open_test(study, job, out)
 
 
 def test_a_run_is_a_process_that_leaves_its_result(tmp_path: Path) -> None:

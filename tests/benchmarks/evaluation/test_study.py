@@ -37,6 +37,10 @@ def written(folder: Path, text: str) -> Path:
         (HEAD + '[[arm]]\nname = "a"\nflags = "--seed 1"\n', "have --seed, which the study itself sets: give seeds"),
         (HEAD + '[[arm]]\nname = "a"\nmodel = "none.py:A"\n', "none.py, which does not exist"),
         (HEAD + '[[arm]]\nname = "a"\nmodel = "none"\n', "expected FILE.py:CLASS"),
+        (HEAD + '[[arm]]\nname = "a"\nmodel = "n.py:A"\nflags = "--init run"\n', "its flags need --model too, for"),
+        (HEAD + '[[arm]]\nname = "a"\nrates = [0.1]\n', "'a' has rates, but without [tuning] none is chosen"),
+        (HEAD + '[[arm]]\nname = "a"\nflags = "--profile"\n', "have --profile, which the study itself sets: leave it"),
+        (HEAD + 'corpora = ["auto"]\n' + ARMS, 'corpora names "auto", for which train.py would choose a text'),
         (HEAD + '[[arm]]\nname = "a"\nattributes = { a = 1 }\n', "'a' has attributes, and no model"),
         (HEAD + '[[arm]]\nname = "a"\nflags = "--lr \\"1"\n', "the flags of 'a' cannot be read: No closing quotation"),
         (HEAD.replace("tokens = [100]\n", "") + ARMS, "needs the lengths of its runs"),
@@ -110,6 +114,21 @@ def test_the_hashes_notice_a_changed_study_and_changed_code_of_an_arm(tmp_path: 
     assert code_digest(study) != code
     written(tmp_path, path.read_text(encoding="utf-8") + "# later\n")
     assert study.digest() != before[0]
+
+
+def test_the_hash_of_the_code_does_not_depend_on_where_the_folders_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "train.py").write_text("", encoding="utf-8")
+    monkeypatch.setattr("benchmarks.evaluation.study.ROOT", tmp_path / "m")
+    found = set()
+    for name in ("a", "z"):  # before the other folder and behind it
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "own.py").write_text("class A: ...\n", encoding="utf-8")
+        path = written(tmp_path / name, HEAD + '[[arm]]\nname = "a"\nmodel = "own.py:A"\n')
+        found.add(code_digest(Study.read(path)))
+    assert len(found) == 1
 
 
 def test_an_attribute_or_a_part_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
