@@ -161,7 +161,8 @@ def serve(size: str, parts: int = 0) -> None:
     from train import forward_backward
 
     model = models.build("vidya-v2", size=size, vocab_size=VOCABULARY, dropout=0.1)
-    optimizer = optimizer_of(model, RunSettings(optimizer="adamw", pipeline=parts > 0), world)
+    settings = RunSettings(optimizer="adamw", weight_decay=0.1, beta2=0.95, pipeline=parts > 0)
+    optimizer = optimizer_of(model, settings, world)
     text = generator(0, "benchmark").integers(0, VOCABULARY, 1_000_000).astype("uint16")
     windows, times = Windows(text, CONTEXT), list[tuple[float, float, float]]()
     if world.size == 1:

@@ -42,7 +42,7 @@ WINDOW, SKIPPED = 20, 100  # steps
 def losses(text: TokenizedCorpus, optimizer: str, steps: int, seed: int = 0, world: World = ALONE) -> Array:
     """Return the loss of each step, (steps,), averaged over WINDOW steps."""
     never = dict.fromkeys(("log_every", "eval_every", "save_every", "sample_every"), 10**6)
-    shape = {"batch": 4, "context": 128, "lr": 0.006, "warmup": 30, "dropout": 0.0}
+    shape = {"batch": 4, "context": 128, "lr": 0.006, "warmup": 30, "weight_decay": 0.1, "beta2": 0.95, "dropout": 0.0}
     settings = RunSettings(size="nano", threads=1, steps=steps, optimizer=optimizer, seed=seed, **shape, **never)
     model = models.build("vidya-v2", size="nano", seed=seed)
     with tempfile.TemporaryDirectory() as folder:

@@ -94,7 +94,7 @@ def load(
         model_below(folder)  # which refuses adapters that are their own base
         base = base_of(folder)
         return _with_adapters(load(base, dtype, quantize=quantize, **overrides), folder, base)
-    path = Path(folder) / "config.json"
+    path = Path(folder) / CONFIG
     values = read_json(path)
     name, config = read_config(values, path)
     model = FAMILIES[name].skeleton(override(config, overrides))
@@ -150,7 +150,7 @@ def grow(folder: str | Path, size: str | None = None, seed: int = 0, **overrides
     check_folder(folder)
     if is_adapter(folder):
         raise _grow_merged(folder)
-    path = folder / "config.json"
+    path = folder / CONFIG
     family, config = read_config(read_json(path), path)
     target = override(config if size is None else configure(family, size), overrides)
     model = FAMILIES[family].skeleton(grown_config(family, config, target))
@@ -243,7 +243,7 @@ def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeig
             raise _grow_merged(folder)
         check_arrays(weights := merged.state_dict(), _shapes(model), place=folder)
         return InitialWeights(weights, model.config.width, end_ids=merged.end_ids)
-    path = Path(folder) / "config.json"
+    path = Path(folder) / CONFIG
     values = read_json(path)
     require_floats(values, path, _unrounded(path.parent))
     name, config = read_config(values, path)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from minigrad.autograd import graph, observers
-from minigrad.autograd.op import OPS
+from minigrad.autograd.operators import OPS
 from minigrad.kernels import threads
 from minigrad.kernels.gemm import backend as products
 

@@ -43,7 +43,8 @@ def make(tmp_path: Path) -> Callable[..., Run]:
         world: World = ALONE,
         **changes: Any,
     ) -> Run:
-        numbers = {"batch": 2, "context": 8, "lr": 0.01, "warmup": 3, "steps": steps, "optimizer": "adamw"}
+        numbers = {"batch": 2, "context": 8, "lr": 0.01, "warmup": 3, "steps": steps}
+        numbers |= {"optimizer": "adamw", "weight_decay": 0.1, "beta2": 0.95, "dropout": 0.1}
         every = dict.fromkeys(("log_every", "eval_every", "save_every", "sample_every"), 10)
         settings = RunSettings(size="nano", threads=1, **{**numbers, **every, **changes})
         shape = {name: getattr(TINY, name) for name in ("num_layers", "width", "num_heads", "num_kv_heads", "head_dim")}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from minigrad import Tensor, ops
-from minigrad.autograd.op import OPS
+from minigrad.autograd.operators import OPS
 from minigrad.experts.mixture import combine_experts_formula
 from minigrad.nn.checkpointing import recompute
 from minigrad.ops.attention import attention_formula

@@ -23,6 +23,7 @@ import numpy as np
 from minigrad.adapters.low_rank import adapt, adapted, linear_layers, sizes_of, stores_inputs_first
 from minigrad.adapters.token_rows import AdaptedEmbedding, EmbeddingWithRows, tables_of
 from minigrad.errors import InputError
+from minigrad.formats.folders import ADAPTERS, CONFIG
 from minigrad.formats.huggingface import GENERATION, generation_config, write_files
 from minigrad.formats.json_files import read_json
 from minigrad.formats.safetensors import read_tensors
@@ -34,7 +35,7 @@ from minigrad.options import option, shown
 from minigrad.quantised import QuantisedEmbedding
 from minigrad.typing import Array
 
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+WEIGHTS = "adapter_model.safetensors"
 _PREFIX, _OURS, _THEIRS = "base_model.model.", ".adapter.lora_", ".lora_"
 _UNREAD = (
     *("modules_to_save", "rank_pattern", "alpha_pattern"),
@@ -68,7 +69,7 @@ class AdapterConfig:
     @classmethod
     def read(cls, folder: Path) -> AdapterConfig:
         """Read the config of a folder of adapters; raises InputError if it is damaged, or of a variant unknown here."""
-        path = folder / CONFIG
+        path = folder / ADAPTERS
         try:
             found = read_dataclass(cls, read_json(path), ignore_unknown=True)
         except InputError as error:
@@ -113,7 +114,7 @@ class AdapterConfig:
 
 def is_adapter(folder: str | Path) -> bool:
     """Whether a folder holds adapters, and not a model."""
-    return (Path(folder) / CONFIG).exists() and not (Path(folder) / "config.json").exists()
+    return (Path(folder) / ADAPTERS).exists() and not (Path(folder) / CONFIG).exists()
 
 
 def base_of(folder: str | Path) -> Path:
@@ -125,10 +126,10 @@ def base_of(folder: str | Path) -> Path:
     path = Path(folder)
     name = AdapterConfig.read(path).base_model_name_or_path
     for base in (Path(name), path / name):
-        if (base / "config.json").exists() or is_adapter(base):
+        if (base / CONFIG).exists() or is_adapter(base):
             return base
     problem = f"{path} holds adapters of the model {name}, which is not a folder of a model or of adapters here"
-    raise InputError(f"{problem}; write its path into {path / CONFIG}, as base_model_name_or_path")
+    raise InputError(f"{problem}; write its path into {path / ADAPTERS}, as base_model_name_or_path")
 
 
 def model_below(folder: str | Path) -> Path:
@@ -159,7 +160,7 @@ def save(
         return
     if base is None:
         raise InputError("adapters are saved with the folder of their frozen weights: give base=FOLDER")
-    if not (is_adapter(base) or (Path(base) / "config.json").is_file()):
+    if not (is_adapter(base) or (Path(base) / CONFIG).is_file()):
         raise InputError(f"base={base} is not a folder of a model or of adapters: these could not be loaded with it")
     tables = {name: table for name, table in tables_of(model).items() if isinstance(table, AdaptedEmbedding)}
     filled = {name: table for name, table in tables_of(model).items() if isinstance(table, EmbeddingWithRows)}
@@ -183,7 +184,7 @@ def save(
     for name, table in tables.items():  # PEFT stores the rows themselves, under the name of a difference
         arrays[name + _OUR_ROWS] = arrays[name + _OUR_ROWS] + table.weight.data[table.token_adapter.tokens]
     arrays |= {name + _OUR_ROWS: table.rows for name, table in filled.items()}
-    documents = {CONFIG: config}
+    documents = {ADAPTERS: config}
     if model.end_ids:  # which training may have taught to a model that has the same base as others
         documents[GENERATION] = generation_config(model.config.published(), model.end_ids)
     write_files(path / WEIGHTS, {_theirs(name, model): array for name, array in arrays.items()}, documents)

@@ -22,7 +22,7 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.typing import Array
 
-__all__ = ["OPS", "gradients_wanted", "op"]
+__all__ = ["gradients_wanted", "op"]
 
 Forward = Callable[..., tuple[Array, Backward]]
 Operation = Callable[..., Tensor]

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from minigrad.data.tokens.token_files import portions
+from minigrad.data.tokens.token_files import in_portions
 from minigrad.errors import InputError
 from minigrad.typing import Array
 
@@ -42,7 +42,7 @@ class NGram:
         self.order = order
         empty = np.empty(0, np.uint64), np.empty(0, np.int64)
         self.pairs: list[tuple[Array, Array]] = [empty] * order  # for each length: context and byte, sorted; counts
-        for portion in portions(documents, _PORTION):
+        for portion in in_portions(documents, _PORTION):
             for length in range(order):
                 keys, following = _contexts(portion, length)
                 found = np.unique(keys << np.uint64(8) | following, return_counts=True)
@@ -68,7 +68,7 @@ class NGram:
     def bits_per_byte(self, documents: Iterable[bytes]) -> float:
         """Return the loss on documents in bits per byte."""
         bits, count = 0.0, 0
-        for portion in portions(documents, _PORTION):
+        for portion in in_portions(documents, _PORTION):
             for length in range(self.order):  # the first bytes of a document have shorter contexts
                 is_last = length == self.order - 1
                 texts = portion if is_last else [document[: length + 1] for document in portion]

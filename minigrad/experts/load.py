@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from minigrad.pages.chart import Series, line_chart, thinned
+from minigrad.pages.chart import Series, captioned, thinned
 
 _TITLE = "Load of the experts, 1 is an equal share"
 _EXPLAINED = (
@@ -23,8 +23,8 @@ def section(records: Sequence[Mapping[str, Any]]) -> str:
         return ""
     busiest = Series("busiest expert", steps, [max(loads[step]) for step in steps])
     idlest = Series("idlest expert", steps, [min(loads[step]) for step in steps])
-    chart = line_chart(_TITLE, [busiest, idlest], references=[("equal", 1.0)])
-    return f"<section><figure><figcaption>{_TITLE}</figcaption>{chart}</figure></section><p>{_EXPLAINED}</p>"
+    chart = captioned(_TITLE, [busiest, idlest], references=[("equal", 1.0)])
+    return f"<section>{chart}</section><p>{_EXPLAINED}</p>"
 
 
 def _relative(record: Mapping[str, Any]) -> list[float]:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from minigrad.data.tokens.source import Source
 from minigrad.evaluate import losses
 from minigrad.evaluate.answers import Answered, Judge, Question, ask, share_exact
 from minigrad.finetuning.encoding import ChatForm, end_of_answers
 from minigrad.nn.language_model import LanguageModel
 from minigrad.pages.page import escape
 from minigrad.system.terminal import say
+from minigrad.training.planning.plan import Taught
 from minigrad.training.run import Finding, Guest, Note, Run
 from minigrad.typing import Tokenizer
 
@@ -38,20 +38,11 @@ class Reward(NamedTuple):
     differs: bool
 
 
-class Lessons(Source, Protocol):
+class Lessons(Taught, Protocol):
     """What a model is taught in place of a text."""
 
     form: ChatForm | None = None  # of the conversations, which the run folder keeps
     reward: Reward | None = None  # of the last step, if answers are rewarded
-    read_by_teacher: float = 0.0  # the share of the tokens that the teacher reads
-
-    @property
-    def teacher(self) -> LanguageModel | None:
-        """A frozen model that reads batches too, if there is one."""
-        return None
-
-    def summary(self) -> str:
-        """Describe the lessons, in words."""
 
     def fingerprint(self) -> str:
         """Return a hash of all lessons."""

@@ -17,13 +17,13 @@ RUNS = Path("runs")
 RECORD = "minigrad.json"
 """The file with which a run begins, before it has weights."""
 
-CONFIG = "config.json"
+CONFIG, ADAPTERS = "config.json", "adapter_config.json"
 
 
 def check_folder(folder: Path) -> None:
     """Raise InputError for a folder without a model or adapters, with the folders that may have been meant."""
     config = folder / CONFIG
-    if config.exists() or (folder / "adapter_config.json").exists():
+    if config.exists() or (folder / ADAPTERS).exists():
         return
     if config.is_symlink():
         raise InputError(f"{config} is a link to {config.readlink()}, where there is no file")

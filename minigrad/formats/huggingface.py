@@ -93,7 +93,7 @@ def listed_end_ids(values: Mapping[str, Any]) -> tuple[int, ...]:
 
 def read_end_ids(folder: Path) -> tuple[int, ...]:
     """Return the ids with which a text ends, if generation_config.json or else config.json lists several; else none."""
-    for name in (GENERATION, "config.json"):
+    for name in (GENERATION, CONFIG):
         with suppress(InputError):  # many folders have only one of these files
             if ids := listed_end_ids(read_json(folder / name)):
                 return ids
@@ -119,10 +119,10 @@ def write_folder(
     """
     described = dict(config)
     with suppress(InputError):  # there is none yet, or it is damaged
-        before = read_json(folder / "config.json")
+        before = read_json(folder / CONFIG)
         if "auto_map" in before and before.get("model_type") == config.get("model_type"):
             described["auto_map"] = before["auto_map"]
-    documents = {"config.json": described, GENERATION: generation_config(config, end_ids)}
+    documents = {CONFIG: described, GENERATION: generation_config(config, end_ids)}
     write_files(folder / "model.safetensors", weights, documents)
 
 

@@ -59,6 +59,6 @@ def warmup_cosine(step: int, *, peak: float, warmup: int, steps: int, floor: flo
     return floor + (peak - floor) * (1 + math.cos(math.pi * fraction)) / 2
 
 
-def decay_start(steps: int, fraction: float = 0.2) -> int:
-    """Return the step at which the decay of a run of `steps` steps begins: the last `fraction` of it, rounded up."""
-    return steps - math.ceil(steps * fraction)
+def decay_start(steps: int) -> int:
+    """Return the step at which the decay of a run of `steps` steps begins: its last fifth, rounded up."""
+    return steps - math.ceil(steps * 0.2)

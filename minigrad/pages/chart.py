@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from minigrad.pages.svg import line, picture, text
 
@@ -80,6 +80,11 @@ def line_chart(
         parts.append(text(html.escape(each.label), _WIDTH - 118, level, dy=".35em"))
     description = " ".join([f"{title}.", *(_described(each, over) for each in series)])
     return picture(description, _WIDTH, _HEIGHT, parts)
+
+
+def captioned(title: str, series: Sequence[Series], **options: Any) -> str:
+    """Return a line chart below its title, for a page; `options` are those of `line_chart`."""
+    return f"<figure><figcaption>{title}</figcaption>{line_chart(title, series, **options)}</figure>"
 
 
 def key(labels: Sequence[str]) -> str:

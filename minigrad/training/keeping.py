@@ -12,7 +12,8 @@ from minigrad.formats.huggingface import read_end_ids
 from minigrad.formats.weights import check_arrays
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import Checkpoint, State
-from minigrad.training.folder.saving import Arrays, load_moments, moments_of, named_moments
+from minigrad.training.folder.saving import Arrays
+from minigrad.training.optimizers import load_moments, moments_of, named_moments
 from minigrad.training.run import Run
 from minigrad.training.validation import check_finite
 

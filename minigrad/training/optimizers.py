@@ -1,6 +1,10 @@
-"""The optimizer of a run."""
+"""The optimizer of a run, and the names of its moments in a checkpoint."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
 
 from minigrad.adapters.files import trained
 from minigrad.autograd.tensor import Tensor
@@ -13,6 +17,7 @@ from minigrad.optim import SGD, AdamW, Muon, Optimizer
 from minigrad.optim.muon import flops_to_orthogonalise
 from minigrad.training.parallel import divides_layers
 from minigrad.training.settings import ChosenOptimisation, RunSettings
+from minigrad.typing import Array
 
 NAMES = {"adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}
 """The optimizers as people write them."""
@@ -90,3 +95,28 @@ def matrices_of(model: LanguageModel) -> list[Tensor]:
     modules = (module for _, module in model.named_modules() if isinstance(module, Embedding))
     tables = {id(parameter) for module in modules for parameter in module.parameters()}
     return [each for each in model.parameters() if each.ndim == 2 and each.requires_grad and id(each) not in tables]
+
+
+def load_moments(model: LanguageModel, optimizer: Optimizer, moments: Mapping[str, Array], updates: int) -> None:
+    """Set the moments of an optimizer, named as by `moments_of`, and its number of updates; what is missing is 0."""
+    named = named_moments(model, optimizer)
+    found = [[moments.get(f"{name}.{kind}", np.zeros(each.shape)) for kind in kinds] for name, each, kinds in named]
+    optimizer.load_moments(found)
+    optimizer.steps = updates
+
+
+def moments_of(model: LanguageModel, optimizer: Optimizer) -> dict[str, Array]:
+    """Collect the optimizer's moments in the first process, keyed by names such as "norm.weight.m".
+
+    All processes call it together; the others get an empty dictionary.
+    """
+    named = zip(named_moments(model, optimizer), optimizer.moments(), strict=False)
+    return {
+        f"{name}.{kind}": array for (name, _, kinds), arrays in named for kind, array in zip(kinds, arrays, strict=True)
+    }
+
+
+def named_moments(model: LanguageModel, optimizer: Optimizer) -> list[tuple[str, Parameter, tuple[str, ...]]]:
+    """Return each parameter that is trained, with its name and the names of its moments."""
+    named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
+    return [(name, each, optimizer.moments_kept(each)) for name, each in named]

@@ -26,6 +26,7 @@ from minigrad.finetuning.rewards import RewardLearning
 from minigrad.finetuning.supervised import read_supervised
 from minigrad.finetuning.tasks import PREFIX, TASKS, task_of
 from minigrad.finetuning.teaching import Lessons, Teaching
+from minigrad.formats.folders import CONFIG, RECORD
 from minigrad.formats.json_files import read_json
 from minigrad.kernels.gemm import backend
 from minigrad.nn.language_model import LanguageModel
@@ -36,9 +37,9 @@ from minigrad.system.terminal import phase, say
 from minigrad.system.units import format_estimate, plural
 from minigrad.training import keeping, optimizers
 from minigrad.training.budget import Budget, read_decay
-from minigrad.training.folder import checkpoint, metrics, places, run_folder, saving
+from minigrad.training.folder import checkpoint, metrics, places, run_folder
 from minigrad.training.folder.opening import Opening, open_run
-from minigrad.training.folder.record import FILE, Record
+from minigrad.training.folder.record import Record
 from minigrad.training.folder.run_folder import RunFolder
 from minigrad.training.guests import guests_of, plan_rows
 from minigrad.training.planning import choices, costs, description
@@ -139,14 +140,14 @@ class Preparation:
         """
         asked, folder = self.opening.asked, self.opening.folder
         if folder and (noted := folder.record.architecture):
-            family, _, skeleton = models.start_from(noted, folder.path / FILE, asked.model, "auto")
+            family, _, skeleton = models.start_from(noted, folder.path / RECORD, asked.model, "auto")
             return family, {asked.size: skeleton}
         changes = assignments(asked.set)
         if not asked.init:
             fields = models.recipe(asked.model, divides_layers=asked.pipeline)
             sizes = ladder(asked.model, asked.size)
             return asked.model, {size: models.for_training(asked.model, size, fields, **changes) for size in sizes}
-        source = models.model_below(asked.init) / "config.json"
+        source = models.model_below(asked.init) / CONFIG
         wanted = asked.model if folder or "model" in self.opening.explicit else None
         family, size, skeleton = models.start_from(read_json(source), source, wanted, asked.size, **changes)
         return family, {size: skeleton}
@@ -204,13 +205,13 @@ class Preparation:
 
     def read_corpus(self, asked: TrainConfig) -> corpus.Corpus | mixture.Mixture:
         """Read the documents to train on and the held-out ones; raises InputError if they are too few."""
-        with phase(f"reading {asked.text}"):
+        with phase(f"reading {asked.text_name}"):
             try:
-                found = mixture.load(asked.text, held_out=asked.held_out, progress=say)
+                found = mixture.load(asked.text_name, held_out=asked.held_out, progress=say)
                 mixture.check_enough(found, test=asked.test)
                 run_folder.check_beginnings(asked, found.split().test)
             except MemoryError:
-                raise RunError(f"the memory is too small for the text of {asked.text}; give a part of it") from None
+                raise RunError(f"the memory is too small for {asked.text_name}; give a part of this text") from None
             return found
 
     def encode(self, text: corpus.Corpus | mixture.Mixture, skeleton: LanguageModel) -> TokenizedCorpus:
@@ -262,7 +263,7 @@ def build(prepared: Prepared, lock: FolderLock, clock: Callable[[], float], gues
     run = Run(plan, folder, optimizer, budget, clock, [*teaching, *guests_of(settings, model), *guests])
     if initial is not None and initial.moments:
         # Adam's first updates of new weights are mis-scaled; warm-up hides it (growth.widen_moments).
-        saving.load_moments(model, optimizer, initial.moments_for(model), initial.updates)
+        optimizers.load_moments(model, optimizer, initial.moments_for(model), initial.updates)
     if saved is not None:
         keeping.restore(run, saved)
         lost = "" if metrics.read(folder.path) else "; metrics.jsonl has no line, so the curve before that is gone"

@@ -122,7 +122,7 @@ class LengthSettings(Group):
 
     minutes: float | None = option(
         None,
-        "time for the whole run, from start to report",
+        "time for the whole run, from start to report, without the questions at the end of lessons",
         above=0,
         at_most=1_000_000,
         none_means="10, unless --steps or --tokens is given",
@@ -235,9 +235,8 @@ class ChosenOptimisation(OptimisationSettings):
     lr: float
     warmup: int
     optimizer: str
-    weight_decay: float = 0.1
-    beta2: float | None = 0.95  # none for sgd
-    dropout: float = 0.1
+    weight_decay: float
+    dropout: float
 
     @property
     def tokens_per_step(self) -> int:
@@ -452,8 +451,8 @@ class TrainConfig(  # a dataclass takes the fields of its last base first
             )
 
     @property
-    def text(self) -> str:
-        """The text to read: to train on, or to replay while something else is taught."""
+    def text_name(self) -> str:
+        """The name of the text to read: to train on, or to replay while something else is taught."""
         return self.replay_text or self.data
 
     def _check_features(self) -> None:

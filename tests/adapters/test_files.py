@@ -13,7 +13,8 @@ import pytest
 import models
 from minigrad import InputError, RunError, no_grad
 from minigrad.adapters import adapt, adapt_tokens
-from minigrad.adapters.files import CONFIG, WEIGHTS, base_of, is_adapter, model_below, save, trained
+from minigrad.adapters.files import WEIGHTS, base_of, is_adapter, model_below, save, trained
+from minigrad.formats.folders import ADAPTERS
 from minigrad.formats.safetensors import read_tensors, save_tensors
 from minigrad.nn.language_model import LanguageModel
 from tests.full_disks import files_up_to, needs_limits
@@ -42,8 +43,8 @@ def taught(family: str, folder: Path, **changes: Any) -> LanguageModel:
 
 
 def rewrite(folder: Path, **changes: Any) -> None:
-    content = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    (folder / CONFIG).write_text(json.dumps(content | changes), encoding="utf-8")
+    content = json.loads((folder / ADAPTERS).read_text(encoding="utf-8"))
+    (folder / ADAPTERS).write_text(json.dumps(content | changes), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_the_files_are_those_of_peft_and_give_the_same_model(
     assert stored[f"base_model.model.{layer}.lora_A.weight"].shape == (2, 12)
     assert stored[f"base_model.model.{layer}.lora_B.weight"].shape[1] == 2
     assert stored[f"base_model.model.{table}.token_adapter.trainable_tokens_delta"].shape == (2, 12)
-    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    config = json.loads((folder / ADAPTERS).read_text(encoding="utf-8"))
     assert config["trainable_token_indices"] == {table.split(".")[-1]: [1, 4]}
     assert (config["peft_type"], config["task_type"], config["r"], config["lora_alpha"]) == ("LORA", "CAUSAL_LM", 2, 2)
     assert config["fan_in_fan_out"] == (family == "gpt2")
@@ -100,7 +101,7 @@ def test_a_base_is_looked_for_from_here_and_from_the_folder_of_its_adapters(
         save(model, "again", base="vidya-v2-nano")
     save(model, "again", base="base")
     assert base_of("again") == tmp_path / "base"  # wherever the program is started
-    (tmp_path / "base" / CONFIG).write_text("{}", encoding="utf-8")
+    (tmp_path / "base" / ADAPTERS).write_text("{}", encoding="utf-8")
     assert not is_adapter("base")  # a folder of both is read as a model
 
 
@@ -157,11 +158,11 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "adapter"
 
     def refused(**changes: Any) -> str:
-        before = (folder / CONFIG).read_text(encoding="utf-8")
+        before = (folder / ADAPTERS).read_text(encoding="utf-8")
         rewrite(folder, **changes)
         with pytest.raises(InputError) as caught:
             models.load(folder)
-        (folder / CONFIG).write_text(before, encoding="utf-8")
+        (folder / ADAPTERS).write_text(before, encoding="utf-8")
         return str(caught.value)
 
     wider, deeper = tmp_path / "wider", tmp_path / "shallow"

@@ -12,7 +12,8 @@ import pytest
 
 from minigrad import GraphError, InputError, ShapeError, Tensor, no_grad, ops
 from minigrad.autograd.gradients import Backward
-from minigrad.autograd.op import OPS, gradients_wanted, op
+from minigrad.autograd.op import gradients_wanted, op
+from minigrad.autograd.operators import OPS
 from minigrad.typing import Array
 
 

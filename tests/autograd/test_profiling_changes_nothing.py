@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad import Tensor
-from minigrad.autograd.op import OPS
+from minigrad.autograd.operators import OPS
 from minigrad.autograd.profile import Profile
 from tests.models.tiny import TINY, build, tokens
 from tests.op_table import TABLE

@@ -23,10 +23,10 @@ from docs import final_project
 from docs.final_project import Project, answer, design, page, question, training
 from minigrad import Tensor, op, ops
 from minigrad.errors import InputError
+from minigrad.formats.folders import RECORD
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.generation.decoding import document
 from minigrad.pages.model_page.page import model_page
-from minigrad.training.folder.record import FILE
 from models import names, registry
 from tests.benchmarks.evaluation import synthetic
 from tests.docs.python_blocks import python_blocks
@@ -218,7 +218,7 @@ def test_the_training(done: Project, tmp_path: Path) -> None:
     assert missing(training, done) == ""
     assert "train.py --model parallel" in missing(training, Project(FAMILY, tmp_path / "nowhere"))
     assert "is of the family parallel" in missing(training, done._replace(family="other"))
-    record = done.folder / "run" / FILE
+    record = done.folder / "run" / RECORD
     content = read_json(record)
     for change, said in (
         ({"bits_per_byte": 1.01 * content["result"]["ngram_bits_per_byte"]}, "from learning"),

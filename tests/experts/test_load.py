@@ -11,13 +11,13 @@ from minigrad.pages.chart import Series
 
 
 def test_the_busiest_and_the_idlest_expert_of_all_layers_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn, draw = list[Series](), load.line_chart
+    drawn, draw = list[Series](), load.captioned
 
     def noted(title: str, series: list[Series], **options: Any) -> str:
         drawn.extend(series)
         return draw(title, series, **options)
 
-    monkeypatch.setattr(load, "line_chart", noted)
+    monkeypatch.setattr(load, "captioned", noted)
     records = [
         {"step": 1, "loss": 2.0, "expert_load_0": [0.5, 0.5], "expert_load_1": [0.9, 0.1]},
         {"step": 2, "loss": 2.0},

@@ -13,7 +13,8 @@ from hypothesis.errors import NoSuchExample
 from minigrad import InputError, ops
 from minigrad.autograd.gradcheck import GradientError
 from minigrad.autograd.gradients import Backward
-from minigrad.autograd.op import OPS, op
+from minigrad.autograd.op import op
+from minigrad.autograd.operators import OPS
 from minigrad.typing import Array
 from tests import op_checks
 from tests.op_table import FORMULAS_WITH_ZEROS, NAN_ON_OVERFLOW, TABLE, Case, operation

@@ -183,7 +183,7 @@ def _encoded(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[tuple[T
     first, each = _beginnings(tokenizer)
     end_of_text = np.array([tokenizer.end_of_text_id], first.dtype)
     yield first, 0
-    for chunk in portions(documents, CHUNK):
+    for chunk in in_portions(documents, CHUNK):
         parts = tokenizer.encode_batch(chunk, threads=hardware.threads())
         whole = [part for ids in parts for part in (each, np.asarray(ids).astype(first.dtype), end_of_text)]
         yield np.concatenate(whole), sum(len(text.encode()) for text in chunk)
@@ -208,10 +208,10 @@ def _open(path: Path, tokenizer: Tokenizer) -> Tokens | None:
     return tokens
 
 
-def portions(documents: Iterable[Document], size: int) -> Iterator[list[Document]]:
+def in_portions(documents: Iterable[Document], size: int) -> Iterator[list[Document]]:
     """Yield lists of documents in their order, each with at least `size` characters or bytes; the last has the rest.
 
-    >>> list(portions(["one", "two", "three", "four"], 5))
+    >>> list(in_portions(["one", "two", "three", "four"], 5))
     [['one', 'two'], ['three'], ['four']]
     """
     portion, length = list[Document](), 0

@@ -15,7 +15,7 @@ import numpy as np
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.language_model import LanguageModel
-from minigrad.pages.chart import Series, line_chart
+from minigrad.pages.chart import Series, captioned
 from minigrad.pages.explain.prediction import percent
 from minigrad.pages.explain.tokens import TokenNames
 from minigrad.pages.explain.trace import Trace
@@ -94,8 +94,7 @@ def agreement(lens: Lens) -> str:
     """Return a chart: after each layer, the share of places where the most likely token is already the final one."""
     shares = 100 * (lens.tokens == lens.tokens[-1]).mean(axis=1)
     title = "Places where a layer already has the final answer, percent"
-    chart = line_chart(title, [Series("agreement", range(len(shares)), shares.tolist())], over="layer")
-    return f"<figure><figcaption>{title}</figcaption>{chart}</figure>"
+    return captioned(title, [Series("agreement", range(len(shares)), shares.tolist())], over="layer")
 
 
 STYLE = """

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from minigrad.nn.language_model import LanguageModel
-from minigrad.pages.chart import Series, line_chart
+from minigrad.pages.chart import Series, captioned
 from minigrad.pages.explain import lens, maps, panel, prediction
 from minigrad.pages.explain.atlas import draw_atlas, head_atlas
 from minigrad.pages.explain.attention import ATTENTIONS
@@ -156,8 +156,7 @@ def _curves(reading: Reading) -> str:
         ("Surprise of each token, bits", [min(each.surprise, 99.0) for _, each in known]),
         ("Entropy at each token, bits", [each.entropy for _, each in known]),
     ):
-        chart = line_chart(title, [Series(title, places, values)], over="position")
-        figures.append(f"<figure><figcaption>{title}</figcaption>{chart}</figure>")
+        figures.append(captioned(title, [Series(title, places, values)], over="position"))
     return f"<div class=charts>{''.join(figures)}</div>"
 
 

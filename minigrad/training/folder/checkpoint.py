@@ -89,10 +89,8 @@ def describe_last(run: PathLike) -> str:
     return f"the checkpoint of step {saved[-1]:,} is intact" if saved else "no checkpoint was saved yet"
 
 
-def save(
-    run: PathLike, step: int, *, weights: Arrays, moments: Arrays, state: Mapping[str, Any], keep: int = 2
-) -> Path:
-    """Save the checkpoint of `step` and return its folder; then remove all but the newest `keep` and this one.
+def save(run: PathLike, step: int, *, weights: Arrays, moments: Arrays, state: Mapping[str, Any]) -> Path:
+    """Save the checkpoint of `step` and return its folder; then remove all but the two newest and this one.
 
     Raises RunError if it cannot be written (disk full or read-only); the earlier checkpoints are then intact.
     """
@@ -121,8 +119,7 @@ def save(
         raise RunError(f"cannot save step {step:,} in {folder}: {reason(error)}; {describe_last(run)}") from error
     with suppress(OSError):  # as an old checkpoint that cannot be removed
         _remove(parked)
-    saved = steps(run)
-    for old in {*saved[: max(0, len(saved) - keep)]} - {step}:
+    for old in {*steps(run)[:-2]} - {step}:
         # Renamed first: a kill while deleting must not leave an incomplete checkpoint under its name.
         with suppress(OSError):  # an old checkpoint that cannot be removed only takes up disk space
             _remove(move(folder / str(old), folder / f".{old}.tmp"))
@@ -137,15 +134,12 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def load(run: PathLike, step: int | None = None) -> Checkpoint:
-    """Return the checkpoint of `step`, by default the newest; raises InputError if there is none or it is damaged."""
-    saved = steps(run)
-    if not saved:
+def load(run: PathLike) -> Checkpoint:
+    """Return the newest checkpoint; raises InputError if there is none or it is damaged."""
+    if not (folders := _folders(run)):
         raise InputError(f"{run} holds no checkpoint: it is not a run folder, or the run stopped before its first save")
-    step = saved[-1] if step is None else step
-    if step not in saved:
-        raise InputError(f"{run} holds no checkpoint of step {step}; it has {', '.join(map(str, saved))}")
-    folder = _folders(run)[step]
+    step = max(folders)
+    folder = folders[step]
     with _naming_older(run, step):
         weights = read_weights(folder / "model.safetensors")
         moments = read_weights(folder / "optimizer.safetensors")

@@ -19,6 +19,8 @@ from minigrad.options import REQUIRED, option
 from minigrad.system.files import read_bytes, reason, write_text
 from minigrad.typing import PathLike
 
+FILE = "metrics.jsonl"
+
 TIMING_FIELDS = ("seconds", "tokens_per_second", "memory_bytes")
 """The keys that differ between two equal runs; compare metrics without them."""
 
@@ -82,7 +84,7 @@ class Metrics:
 
     def __init__(self, run: PathLike, step: int = 0) -> None:
         """Keep the lines up to `step`; the steps after it are taken again."""
-        self.path = Path(run) / "metrics.jsonl"
+        self.path = Path(run) / FILE
         kept = [line for line in read(run) if line["step"] <= step]
         write_text(self.path, "".join(map(_as_line, kept)))
 
@@ -104,7 +106,7 @@ def read(run: PathLike) -> list[dict[str, Any]]:
 
     A last line without its line break was cut by a kill and is dropped; any other damage raises InputError.
     """
-    path = Path(run) / "metrics.jsonl"
+    path = Path(run) / FILE
     try:
         path.lstat()
     except FileNotFoundError:

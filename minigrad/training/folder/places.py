@@ -11,11 +11,11 @@ from pathlib import Path
 
 from minigrad.data import corpus, mixture
 from minigrad.errors import InputError
-from minigrad.formats.folders import RUNS, check_folder
+from minigrad.formats.folders import RECORD, RUNS, check_folder
 from minigrad.system.files import kind_of, reason
 from minigrad.system.locks import LOCK_FILE, FolderLock
 from minigrad.system.terminal import command, quoted
-from minigrad.training.folder.record import FILE, Record
+from minigrad.training.folder.record import Record
 from minigrad.training.settings import REWARDED, TrainConfig
 
 
@@ -82,7 +82,7 @@ def check_texts(record: Record, otherwise: str = "", *, to_judge: bool = False) 
 def refuse_existing(folder: Path) -> None:
     """Raise InputError if `folder` exists and is not empty, or cannot be made: a run is never overwritten."""
     if folder.is_dir() and _is_in_use(folder):
-        way_out = f"continue it with --resume {quoted(folder)}, or " if (folder / FILE).exists() else ""
+        way_out = f"continue it with --resume {quoted(folder)}, or " if (folder / RECORD).exists() else ""
         raise InputError(f"{folder} exists and is left as it is: {way_out}choose another --out")
     _refuse_impossible(folder)
 
@@ -117,7 +117,7 @@ def naming_run(lock: FolderLock, launcher: str = "") -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        if lock.folder is None or not (lock.folder / FILE).exists():
+        if lock.folder is None or not (lock.folder / RECORD).exists():
             raise
         again = launcher + command("train.py", "--resume", lock.folder)
         raise KeyboardInterrupt(f"\ninterrupted; continue with: {again}") from None
@@ -125,7 +125,7 @@ def naming_run(lock: FolderLock, launcher: str = "") -> Iterator[None]:
 
 def newest(root: Path, family: str | None = None) -> Path:
     """Return the most recently written run folder under `root`, of `family` if given; InputError if there is none."""
-    found = [path.parent for path in root.glob(f"*/{FILE}")]
+    found = [path.parent for path in root.glob(f"*/{RECORD}")]
     if family is not None:
         found = [folder for folder in found if (record := _record(folder)) and record.family == family]
     if not found:
@@ -138,7 +138,7 @@ def _written(folder: Path) -> float:
     """Return when a run last wrote its record or a checkpoint; the record is of its beginning or its end."""
     from minigrad.training.folder import checkpoint
 
-    places = (folder / FILE, checkpoint.folder_of(folder))
+    places = (folder / RECORD, checkpoint.folder_of(folder))
     return max(place.stat().st_mtime for place in places if place.exists())
 
 

@@ -18,7 +18,6 @@ from minigrad.options import options, shown
 from minigrad.system import hardware
 from minigrad.training.settings import TrainConfig
 
-FILE = RECORD
 BEST = "best"  # the folder in a run folder that holds the best model
 REPORT = "report.html"
 NOT_STORED = ("resume", "plan", "profile", "out")
@@ -28,7 +27,7 @@ NOT_STORED = ("resume", "plan", "profile", "out")
 def run_of(folder: Path) -> Path | None:
     """Return the run folder that a folder is, or whose best model it holds; None if no run wrote it."""
     places = [folder, folder.resolve().parent] if folder.name == BEST else [folder]
-    return next((place for place in places if (place / FILE).is_file()), None)
+    return next((place for place in places if (place / RECORD).is_file()), None)
 
 
 @dataclass
@@ -91,14 +90,15 @@ class Record:
     def read(cls, folder: Path) -> Record:
         """Return the record of a run folder; raises InputError if the folder holds no run."""
         if not folder.is_dir():
-            raise InputError(f"there is no run folder {folder}{did_you_mean(folder, FILE)}")
-        if not (folder / FILE).exists():
-            raise InputError(f"{folder} is not a run folder of train.py: it has no {FILE}{did_you_mean(folder, FILE)}")
-        content = read_json(folder / FILE)
+            raise InputError(f"there is no run folder {folder}{did_you_mean(folder, RECORD)}")
+        if not (folder / RECORD).exists():
+            hint = did_you_mean(folder, RECORD)
+            raise InputError(f"{folder} is not a run folder of train.py: it has no {RECORD}{hint}")
+        content = read_json(folder / RECORD)
         if "held_out_text" in content:  # as validation text was called before there was a test
             content["validation_text"] = content.pop("held_out_text")
         if not isinstance(content.get("settings"), dict) or not isinstance(content.get("chosen"), dict):
-            raise InputError(f"{folder / FILE} has no settings: it was not written by train.py")
+            raise InputError(f"{folder / RECORD} has no settings: it was not written by train.py")
         try:
             record = read_dataclass(cls, content, ignore_unknown=True)  # a later version may write more
             declared = {each.name: each for each in options(TrainConfig) if each.name not in NOT_STORED}
@@ -106,7 +106,7 @@ class Record:
             read_values(declared | {"decay_start": declared["steps"]}, record.chosen)
             _check_result(record.result)
         except InputError as error:
-            raise InputError(f"{folder / FILE} is damaged: {error}") from None
+            raise InputError(f"{folder / RECORD} is damaged: {error}") from None
         # What every run did before there was a choice.
         for name, value in (("documents", "windows"), ("optimizer", "adamw"), ("precision", "float32")):
             if name not in record.used:
@@ -125,7 +125,7 @@ class Record:
         """Replace minigrad.json; after a kill it holds either the old record or the new one."""
         content = dataclasses.asdict(self)
         optional = ("lessons", "base", "before", "stages", "decays", "result")  # left out while empty
-        write_json(folder / FILE, {k: v for k, v in content.items() if k not in optional or v})
+        write_json(folder / RECORD, {k: v for k, v in content.items() if k not in optional or v})
 
     def note_choices(self, settings: TrainConfig) -> None:
         """Store the values in `settings` that were not given."""

@@ -15,6 +15,7 @@ from minigrad.data.tokens.token_files import TokenFile, TokenMixture
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.distributed.world import ALONE, World, check_agreement, mpiexec
 from minigrad.errors import InputError, RunError
+from minigrad.formats.folders import RECORD
 from minigrad.options import flag_of
 from minigrad.system.files import reason
 from minigrad.system.locks import LOCK_FILE, FolderLock
@@ -22,7 +23,7 @@ from minigrad.system.terminal import command, in_lines, quoted, say
 from minigrad.training.budget import Decay, write_decay
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.places import lock_new, lock_unused
-from minigrad.training.folder.record import BEST, FILE, Record, stored
+from minigrad.training.folder.record import BEST, Record, stored
 from minigrad.training.settings import TrainConfig
 from minigrad.typing import Tokenizer
 
@@ -82,7 +83,7 @@ def describe_caution(settings: TrainConfig, validation: TokenFile) -> str:
 
     What it held out has other tokens. The documentation of another Python is such a text.
     """
-    name, found = settings.held_out or settings.text, fingerprint(validation)
+    name, found = settings.held_out or settings.text_name, fingerprint(validation)
     for folder, record in beginnings(settings.init, settings.teacher):
         if may_have_read(record, settings) and record.validation_text not in ("", found):
             return (
@@ -99,9 +100,9 @@ def may_have_read(record: Record, settings: TrainConfig) -> bool:
     A text that is split by itself, in both runs, has the same parts in each, alone or beside others.
     """
     own, now = record.used.get("held_out"), settings.held_out
-    if own is None and now is None and record.text_name != settings.text:
+    if own is None and now is None and record.text_name != settings.text_name:
         return False
-    judged = {now} if now else set(mixture.parse_shares(settings.text))
+    judged = {now} if now else set(mixture.parse_shares(settings.text_name))
     has_changed = own in judged and (own == now or own in corpus.NAMES)  # so the run left other paragraphs out
     return has_changed or not judged.isdisjoint(mixture.parse_shares(record.text_name))
 
@@ -208,7 +209,7 @@ class RunFolder:
     def check(self) -> None:
         """Raise RunError if the folder was removed since the run began; write minigrad.json again if it is missing."""
         self.lock.check()
-        if not (self.path / FILE).exists():
+        if not (self.path / RECORD).exists():
             self.write()
 
     def write(self) -> None:

@@ -1,4 +1,4 @@
-"""Write arrays while training goes on, and the names of the moments of an optimizer in a checkpoint.
+"""Write arrays while training goes on.
 
 Training pauses only for as long as it takes to copy the weights and the moments. The copy is written, so the file does
 not depend on how far training has come meanwhile. One write takes place at a time: the next one waits for it.
@@ -13,9 +13,6 @@ from typing import Self
 import numpy as np
 
 from minigrad.kernels.threads import over_rows
-from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.parameter import Parameter
-from minigrad.optim import Optimizer
 from minigrad.typing import Array
 
 Arrays = dict[str, Array]
@@ -83,28 +80,3 @@ class Writer:
 
         over_rows(copy_some, len(pairs), sum(array.size for array in arrays.values()) // max(len(pairs), 1))
         return {name: self._copies[name] for name in arrays}
-
-
-def load_moments(model: LanguageModel, optimizer: Optimizer, moments: Mapping[str, Array], updates: int) -> None:
-    """Set the moments of an optimizer, named as by `moments_of`, and its number of updates; what is missing is 0."""
-    named = named_moments(model, optimizer)
-    found = [[moments.get(f"{name}.{kind}", np.zeros(each.shape)) for kind in kinds] for name, each, kinds in named]
-    optimizer.load_moments(found)
-    optimizer.steps = updates
-
-
-def moments_of(model: LanguageModel, optimizer: Optimizer) -> Arrays:
-    """Collect the optimizer's moments in the first process, keyed by names such as "norm.weight.m".
-
-    All processes call it together; the others get an empty dictionary.
-    """
-    named = zip(named_moments(model, optimizer), optimizer.moments(), strict=False)
-    return {
-        f"{name}.{kind}": array for (name, _, kinds), arrays in named for kind, array in zip(kinds, arrays, strict=True)
-    }
-
-
-def named_moments(model: LanguageModel, optimizer: Optimizer) -> list[tuple[str, Parameter, tuple[str, ...]]]:
-    """Return each parameter that is trained, with its name and the names of its moments."""
-    named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
-    return [(name, each, optimizer.moments_kept(each)) for name, each in named]

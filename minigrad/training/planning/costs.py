@@ -39,17 +39,20 @@ class Rates(NamedTuple):
     elements: float  # elements/s of SwiGLU, which stands for all loops over elements
 
 
-def measure_rates(seconds: float = 0.25) -> Rates:
+_SECONDS = 0.25  # for which each of the two is measured
+
+
+def measure_rates() -> Rates:
     """Measure this machine."""
     rng = np.random.default_rng(0)
     a, b, out = (rng.random(shape, np.float32) for shape in ((2_048, 512), (512, 512), (2_048, 512)))
-    products_time = _median_time(lambda: products.product_into(a, b, out, False), seconds)
-    return Rates(2 * a.size * 512 / products_time, a.size / _median_time(lambda: swiglu_forward(a, out), seconds))
+    products_time = _median_time(lambda: products.product_into(a, b, out, False))
+    return Rates(2 * a.size * 512 / products_time, a.size / _median_time(lambda: swiglu_forward(a, out)))
 
 
-def _median_time(work: Callable[[], object], seconds: float) -> float:
+def _median_time(work: Callable[[], object]) -> float:
     times: list[float] = []
-    end = time.perf_counter() + seconds
+    end = time.perf_counter() + _SECONDS
     while time.perf_counter() < end or len(times) < 3:
         start = time.perf_counter()
         work()
@@ -192,7 +195,6 @@ def memory_of_run(settings: RunSettings, model: LanguageModel, world: World, tea
     if in_stages:
         needed = needed.for_stage(settings.itemsize * (model.num_parameters() - largest_stage(model, world.size)))
     needed = needed.with_optimizer(*optimizers.bytes_kept(model, settings, world))
-    is_shared = settings.adapter_rank is not None and bool(
-        settings.replay
-    )  # then both models keep the frozen weights once
+    # Both models then keep the frozen weights once.
+    is_shared = settings.adapter_rank is not None and bool(settings.replay)
     return needed.with_teacher(teacher, settings.batch * settings.context, is_shared) if teacher else needed

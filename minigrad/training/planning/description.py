@@ -35,7 +35,7 @@ def summarise(plan: Plan, folder: Path) -> str:
     whole, corpus, settings = _model_rows(plan) | _budget_rows(plan), plan.text.corpus, plan.settings
     size = f"{plural(corpus.num_documents, 'document')}, {format_bytes(plan.text.train.num_bytes)} to train on"
     held_out = f"; validation: {settings.held_out}" if settings.held_out else ""
-    name = corpus.description if isinstance(corpus, Mixture) else settings.text
+    name = corpus.description if isinstance(corpus, Mixture) else settings.text_name
     return _columns(
         {
             "model": whole["model"],

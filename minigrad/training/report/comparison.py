@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from minigrad.errors import InputError
-from minigrad.pages.chart import COLOURS, Series, key, line_chart
+from minigrad.pages.chart import COLOURS, Series, captioned, key
 from minigrad.pages.page import escape, page, scrolling
 from minigrad.system.files import distinct_names
 from minigrad.system.units import format_seconds
@@ -149,8 +149,7 @@ def _chart(title: str, runs: Mapping[str, Sequence[Mapping[str, Any]]], name: st
     per, words = _scale(over, most)
     scaled = [Series(line.label, [step / per for step in line.steps], line.values) for line in lines]
     caption = f"{title}, over {'time' if over == 'seconds' else over}"
-    chart = line_chart(caption, scaled, over=words, legend=False)
-    return f"<figure><figcaption>{caption}</figcaption>{chart}</figure>"
+    return captioned(caption, scaled, over=words, legend=False)
 
 
 def _scale(over: str, most: float) -> tuple[float, str]:

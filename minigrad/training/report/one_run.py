@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from minigrad.evaluate.rivals import ORDER
-from minigrad.pages.chart import line_chart
+from minigrad.pages.chart import captioned
 from minigrad.pages.page import escape, page
 from minigrad.system.files import write_text
 from minigrad.system.terminal import fold_blank_lines
@@ -103,16 +103,15 @@ def _charts(records: Sequence[Mapping[str, Any]], baselines: Sequence[tuple[str,
     losses = [series("training", even(records), "bits_per_byte"), series("validation", records, "val_bits_per_byte")]
     sometimes = (("Context, tokens", "context", 1.0), ("Reward", "reward", 1.0))
     present = [chart for chart in sometimes if any(chart[1] in each for each in records)]
-    charts = {"Loss, bits per byte": line_chart("Loss, bits per byte", losses, references=baselines)}
+    figures = [captioned("Loss, bits per byte", losses, references=baselines)]
+    explained = [_VALIDATION_EXPLAINED]
     if any("val_loss_repeated" in record for record in records):
         names = {"repeated pairs": "val_loss_repeated", "other tokens": "val_loss_others"}
         lines = [series(label, records, key) for label, key in names.items()]
-        charts[_COPYING] = line_chart(_COPYING, lines, references=[("copies", COPIES)])
-    for title, key, unit in (*EVERY_LINE, *present):
-        charts[title] = line_chart(title, [series(title, records, key, unit)])
-    charts |= {title: line_chart(title, lines) for title, lines in extra_curves(records).items()}
-    figures = (f"<figure><figcaption>{title}</figcaption>{chart}</figure>" for title, chart in charts.items())
-    explained = [_VALIDATION_EXPLAINED, *([_COPYING_EXPLAINED] if _COPYING in charts else [])]
+        figures.append(captioned(_COPYING, lines, references=[("copies", COPIES)]))
+        explained.append(_COPYING_EXPLAINED)
+    figures += [captioned(title, [series(title, records, key, unit)]) for title, key, unit in (*EVERY_LINE, *present)]
+    figures += [captioned(title, lines) for title, lines in extra_curves(records).items()]
     return f"<section>{''.join(figures)}</section>{''.join(f'<p>{words}</p>' for words in explained)}"
 
 

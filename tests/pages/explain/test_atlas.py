@@ -15,8 +15,8 @@ from minigrad.random import generator
 
 def test_the_shares_are_those_of_the_weights(small):
     model = small("vidya-v2")
-    found = atlas.head_atlas(model, seed=3)
-    once = generator(3, "atlas").choice(261, 32, replace=False)
+    found = atlas.head_atlas(model)
+    once = generator(0, "atlas").choice(261, 32, replace=False)
     read = [*once, *once]
     (_, second, *_) = trace(model, read, ATTENTIONS).operations
     weights = attention_weights(second)

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from minigrad.errors import InputError
+from minigrad.formats.folders import RECORD
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.kernels.gemm import backend as products
 from minigrad.system import environment
-from minigrad.training.folder.record import FILE, NOT_STORED, Record, stored
+from minigrad.training.folder.record import NOT_STORED, Record, stored
 from minigrad.training.settings import TrainConfig
 
 ASKED = TrainConfig(data="words.txt", steps=30, seed=3, resume="x", out="y")
@@ -29,7 +30,7 @@ def test_given_and_chosen_settings_are_kept_apart():
 def test_a_record_is_read_as_it_was_written(tmp_path):
     record = Record.new(ASKED, USED)
     record.write(tmp_path)
-    assert not {"stages", "decays", "result"} & set(read_json(tmp_path / FILE))
+    assert not {"stages", "decays", "result"} & set(read_json(tmp_path / RECORD))
     assert Record.read(tmp_path) == record
     record.stages, record.decays, record.result = [30], ["20:35,25:30"], {"steps": 30}
     record.write(tmp_path)
@@ -58,15 +59,15 @@ def test_a_run_from_before_precision_was_chosen_is_continued_in_float32(tmp_path
 def test_keys_of_a_later_version_are_ignored(tmp_path):
     record = Record.new(ASKED, USED)
     record.write(tmp_path)
-    write_json(tmp_path / FILE, read_json(tmp_path / FILE) | {"colour": "blue"})
+    write_json(tmp_path / RECORD, read_json(tmp_path / RECORD) | {"colour": "blue"})
     assert Record.read(tmp_path) == record
 
 
 def test_a_run_from_before_there_was_a_choice_reads_windows(tmp_path):
     Record.new(ASKED, USED).write(tmp_path)
-    content = read_json(tmp_path / FILE)
+    content = read_json(tmp_path / RECORD)
     assert content["settings"].pop("documents") == "packed"
-    write_json(tmp_path / FILE, content)
+    write_json(tmp_path / RECORD, content)
     assert Record.read(tmp_path).used["documents"] == "windows"
 
 
@@ -93,7 +94,7 @@ def test_a_larger_limit_replaces_every_limit_and_the_chosen_steps():
 
 @pytest.mark.parametrize("content", [{}, {"settings": {}}, {"settings": [], "chosen": {}}])
 def test_a_file_of_another_program_is_refused(tmp_path, content):
-    write_json(tmp_path / FILE, content)
+    write_json(tmp_path / RECORD, content)
     with pytest.raises(InputError, match=r"was not written by train\.py"):
         Record.read(tmp_path)
 
@@ -114,7 +115,7 @@ def test_a_file_of_another_program_is_refused(tmp_path, content):
 )
 def test_a_damaged_value_is_named(tmp_path, changes, message):
     Record.new(ASKED, USED).write(tmp_path)
-    write_json(tmp_path / FILE, read_json(tmp_path / FILE) | changes)
+    write_json(tmp_path / RECORD, read_json(tmp_path / RECORD) | changes)
     with pytest.raises(InputError, match=rf"minigrad\.json is damaged: {message}"):
         Record.read(tmp_path)
 
