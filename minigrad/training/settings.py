@@ -25,7 +25,7 @@ class ModelSettings(Group):
 
     model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2, vsla or wiola", value="NAME")
     size: str = option(
-        "auto", "auto, nano, micro, mini, small, or a published size; auto: the best for the time", value="SIZE"
+        "auto", "auto (the best for the time), nano, micro, mini, small, or one of the family's others", value="SIZE"
     )
     init: str | None = option(
         None, "start from the weights and the size of a run or shipped model", value="RUN", none_means="", filled=True
