@@ -65,7 +65,7 @@ class Node:
         """Add to a leaf's gradient, in place, so that a view of a model's flat buffer stays a view."""
         add = self.gradient is not None and not self.stale
         if self.gradient is None:
-            self.gradient = np.empty(self.shape, self.dtype)
+            self.gradient, self.stale = np.empty(self.shape, self.dtype), True  # until it is written: that may fail
         if isinstance(gradient, Deferred):
             gradient.write(self.gradient, add)
         elif add:

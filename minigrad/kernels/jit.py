@@ -19,6 +19,7 @@ import functools
 import hashlib
 import platform
 import tempfile
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +27,7 @@ from typing import Any, TypeVar
 
 import numba
 from numba import carray, types  # type: ignore[attr-defined]
-from numba.core.caching import FunctionCache, UserProvidedCacheLocator
+from numba.core.caching import FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
 from numba.core.imputils import lower_builtin
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic, type_callable
@@ -89,8 +90,29 @@ class Locator(UserProvidedCacheLocator):
         return Path(py_file).parent.name
 
 
+class CodeFiles(IndexDataCacheFile):
+    """The files of a kernel: an index, and one with the code for each combination of types of arguments.
+
+    Numba numbers the files with code, so two processes that compile a kernel for different types at the same time may
+    take the same number, and the index would mistake the code of one for the other's. Here each file has a name that
+    no other process takes, and is complete before the index names it. Of two indices that are written at once one is
+    lost, and what only it named is compiled again.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        """Write the code for some types of arguments."""
+        name = self._load_index().get(key) or self._data_name(uuid.uuid4().int >> 64)  # type: ignore[no-untyped-call]
+        self._save_data(name, data)  # type: ignore[no-untyped-call]
+        self._save_index({**self._load_index(), key: name})  # type: ignore[no-untyped-call]
+
+
 class CodeCache(FunctionCache):
     """Numba's cache of compiled code. A full disk only costs time: the next start compiles again."""
+
+    def __init__(self, function: Function) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        place = self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
+        self._cache_file: Any = CodeFiles(*place)  # type: ignore[no-untyped-call]
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write the code of a kernel for some types of arguments, if that is possible."""
@@ -126,7 +148,7 @@ def _compile(function: Function, flags: set[str], inlining: Any) -> Function:
     try:
         compiled: Any = numba.njit(function, nogil=True, error_model="numpy", fastmath=flags, **inlining)
         if _FOLDER is not None and not options.DISABLE_JIT:
-            compiled._cache = CodeCache(function)  # type: ignore[no-untyped-call]
+            compiled._cache = CodeCache(function)
     finally:
         options.CACHE_DIR, options.CACHE_LOCATOR_CLASSES = before
     KERNELS[f"{function.__module__.removeprefix('minigrad.kernels.')}.{function.__name__}"] = compiled

@@ -104,15 +104,20 @@ class _Job:
         for _ in _taken(self.free.pop):
             joined -= 1
         errors: list[BaseException | None] = []
+        interruption: BaseException | None = None
         self.is_waiting = True
         while len(errors) < joined:
-            message = self.inbox.get()
+            try:
+                message = self.inbox.get()
+            except BaseException as error:  # as Ctrl-C: the others still write into the arrays of the loop
+                interruption = error
+                continue
             if isinstance(message, _Job):
                 message.join()
             else:
                 errors.append(message)
             del message  # hold no arrays while waiting
-        return errors
+        return [*errors, interruption]
 
 
 class _Pool:

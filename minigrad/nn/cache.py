@@ -187,6 +187,19 @@ class KeyValueCache(Cache):
                     "of its config"
                 )
 
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What caches of one model have in common, beside their shape."""
+        return type(self), self.key_shift
+
+    def check_kind(self, like: KeyValueCache) -> None:
+        """Raise ShapeError unless this cache is of the same kind as another one."""
+        if self.kind != like.kind:
+            raise ShapeError(
+                f"the cache is a {type(self).__name__} of another model, which keeps other things or keeps them "
+                "elsewhere; take a cache of model.new_cache"
+            )
+
     def check_fits(self, layers: int, *dtypes: np.dtype[Any]) -> None:
         """Raise ShapeError unless the cache has this many layers or more, and keys and values of these dtypes."""
         if layers > len(self.keys) or any(dtype != self.dtype for dtype in dtypes):

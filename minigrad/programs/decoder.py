@@ -37,7 +37,8 @@ class Decoder:
         self.model = model
         self._program = None if rounds(model.head().dtype) else program_of(model)
         self._table = np.array(self._program.steps if self._program else [], np.int64)
-        self._memory = np.empty((0, 0))
+        self._memory = np.empty((0, self._program.size if self._program else 0), model.head().dtype)
+        self._like = model.new_cache(1, 1) if self._program else None
 
     @property
     def has_program(self) -> bool:
@@ -63,6 +64,8 @@ class Decoder:
         if self._program.key_heads is not None:
             cache.check_heads((len(rows.data), *self._program.key_heads))
         cache.check_fits(len(self._program.patterns), self.model.head().dtype)
+        if isinstance(self._like, KeyValueCache):
+            cache.check_kind(self._like)
         ids, vocabulary, dtype = rows.data, self.model.config.vocab_size, cache.dtype
         if ids.size and (ids.min() < 0 or ids.max() >= vocabulary):
             raise InputError(f"a token is a number from 0 to {vocabulary - 1}; got {ids.min()} to {ids.max()}")

@@ -215,6 +215,11 @@ class PatternCache(KeyValueCache):
         shape = (len(patterns), batch_size, most, num_kv_heads, head_dim)
         self.far_keys, self.far_values = np.zeros(shape, dtype), np.zeros(shape, dtype)
 
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What caches of one model have in common, with the sizes of blocks."""
+        return *super().kind, self.blocks
+
     def memory(self) -> tuple[Array, Array, Array, Array, Array]:
         """Return what a step of a program reads, with the means of the blocks."""
         keys, values, _, _, sums = super().memory()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -63,6 +63,11 @@ class WiolaCache(KeyValueCache):
         """Return keys, values, sums and the state of merging layers."""
         return *super().arrays(), *self._changing()
 
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What caches of one model have in common, with the width of the sums."""
+        return *super().kind, self.sums.shape[-1]
+
     def memory(self) -> tuple[Array, Array, Array, Array, Array]:
         """Return what a step of a program reads, with the sums of the outputs."""
         return *super().memory()[:4], self.sums
@@ -100,10 +105,12 @@ class WiolaCache(KeyValueCache):
         if mark is not None and is_cut.any():
             for array, marked in zip([wanted, *self._changing()], mark, strict=True):
                 array[is_cut] = marked[is_cut]
-        if (is_emptied := (wanted == 0) & (self.lengths > 0)).any():
-            self.filled[:, is_emptied], self.sums[:, is_emptied], self._mark = 0, 0, None
-            for pending in self.pending.values():
-                pending.open[is_emptied] = False
+        is_emptied = wanted == 0  # also one without a length: a first pass that failed may have added to the sums
+        self.filled[:, is_emptied], self.sums[:, is_emptied] = 0, 0
+        for pending in self.pending.values():
+            pending.open[is_emptied] = False
+        if (is_emptied & (self.lengths > 0)).any():
+            self._mark = None
         self.lengths = wanted
 
     def attends(self, layer: int, offsets: Array) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from minigrad import GraphError, ShapeError, Tensor, no_grad, ops
-from minigrad.autograd.gradients import Backward
+from minigrad.autograd.gradients import Backward, Deferred
 from minigrad.autograd.graph import is_recording, recording
 from minigrad.autograd.op import op
 from minigrad.typing import Array
@@ -104,6 +104,24 @@ def _network(x: Tensor, w: Tensor) -> Tensor:
 
 
 @pytest.mark.usefixtures("_no_collector")
+def test_a_gradient_that_could_not_be_written_counts_for_nothing() -> None:
+    """Its memory exists, with anything in it: Ctrl-C may come between."""
+
+    def fails(out: Array, add: bool) -> None:
+        out[...] = np.nan
+        raise KeyboardInterrupt
+
+    weight = Tensor(np.ones((2, 2)), requires_grad=True)
+    (weight * 2.0).sum()
+    node = weight.node
+    assert node is not None
+    with pytest.raises(KeyboardInterrupt):
+        node.accumulate(Deferred((2, 2), np.dtype(np.float64), fails))
+    node.accumulate(np.ones((2, 2)))
+    assert node.gradient is not None
+    assert (node.gradient == 1).all()
+
+
 def test_memory_returns_after_backward_without_the_cycle_collector() -> None:
     x, w = Tensor(np.ones((256, 256), np.float32)), Tensor(np.eye(256, dtype=np.float32), requires_grad=True)
     _network(x, w).backward()  # makes the gradient, compiled code and threads, which stay

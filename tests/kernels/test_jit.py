@@ -11,7 +11,6 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
-from numba.core.caching import IndexDataCacheFile
 
 from minigrad.kernels import jit
 from minigrad.kernels.decoding.machine import run_program
@@ -22,6 +21,30 @@ from minigrad.kernels.rowwise import softmax
 def test_kernels_are_registered_by_room_file_and_name() -> None:
     assert softmax._softmax_rows is KERNELS["rowwise.softmax._softmax_rows"]
     assert all(name.count(".") == 2 for name in KERNELS)
+
+
+def test_two_processes_that_write_at_the_same_time_take_no_file_from_each_other(tmp_path: Path) -> None:
+    """Numba would give the code of one as that of the other, with other types of arguments."""
+    ours, theirs = (jit.CodeFiles(str(tmp_path), "kernel", "stamp") for _ in range(2))
+    write_data, write_index = ours._save_data, ours._save_index
+
+    def interrupted(name: str, data: Any) -> None:
+        theirs.save("float64", "their code")
+        write_data(name, data)
+
+    ours._save_data = interrupted
+    ours.save("float32", "our code")
+    assert [ours.load(key) for key in ("float32", "float64")] == ["our code", "their code"]
+
+    def late(overloads: dict[Any, str]) -> None:
+        theirs.save("int32", "their code")
+        write_index(overloads)
+
+    ours._save_data, ours._save_index = write_data, late
+    ours.save("int64", "our code")
+    assert ours.load("int64") == "our code"
+    assert ours.load("int32") in (None, "their code")  # compiled again at worst
+    assert theirs.load("float32") == "our code"
 
 
 def test_compiling_leaves_the_cache_folder_of_numba_as_it_was() -> None:
@@ -45,7 +68,7 @@ def test_a_full_disk_only_costs_time(monkeypatch: pytest.MonkeyPatch) -> None:
         tries.append(1)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(IndexDataCacheFile, "save", fail)
+    monkeypatch.setattr(jit.CodeFiles, "save", fail)
     monkeypatch.setattr(jit, "KERNELS", {})
 
     def one_more(number: int) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import queue
 import subprocess
 import sys
 import threading
+import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -156,6 +159,37 @@ def test_an_error_reaches_the_caller_and_the_pool_goes_on(bad_row: int) -> None:
 
 
 @pytest.mark.usefixtures("shared_loops")
+def test_an_interrupted_caller_waits_until_the_others_write_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it does next may use the same arrays."""
+    begun, ended = threading.Event(), threading.Event()
+
+    class Interrupted(queue.SimpleQueue[Any]):
+        def get(self, block: bool = True, timeout: float | None = None) -> Any:
+            if ended.is_set():
+                return super().get(block, timeout)
+            ended.wait(0.01)
+            raise KeyboardInterrupt
+
+    class Job(threads._Job):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self.inbox = Interrupted()
+
+    def loop(start: int, stop: int) -> None:
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(10)
+            return
+        begun.set()
+        time.sleep(0.1)
+        ended.set()
+
+    monkeypatch.setattr(threads, "_Job", Job)
+    set_threads(2)
+    with pytest.raises(KeyboardInterrupt):
+        over_rows(loop, 2, LARGE)
+    assert ended.is_set()
+
+
 def test_many_python_threads_share_one_pool() -> None:
     set_threads(2)
     x = np.random.default_rng(0).normal(size=(300, 300))

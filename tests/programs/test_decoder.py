@@ -12,6 +12,7 @@ from minigrad import InputError, ShapeError, Tensor, no_grad
 from minigrad.kernels.decoding.program import Step
 from minigrad.kernels.gemm import backend
 from minigrad.nn import Layout
+from minigrad.nn.cache import KeyValueCache
 from minigrad.programs.decoder import Decoder
 from tests.models.defaults import build_default
 from tests.models.tiny import TINY, WITH_PROGRAM, build, tokens
@@ -94,6 +95,29 @@ def test_the_cache_of_another_model_is_refused() -> None:
     for other in (build("vidya-v2", num_layers=1), build("vidya-v2", "float64"), build("vidya-v2", head_dim=2)):
         with pytest.raises(ShapeError, match="new_cache"):
             decoder.step([1], other.eval().new_cache(1, 2))
+
+
+def test_a_cache_that_keeps_other_things_is_refused() -> None:
+    """Its arrays would be written outside of their ends: the loops of a program check no index."""
+    shifted = build("vidya-v2", key_shift=True).eval()
+    with pytest.raises(ShapeError, match="new_cache"):
+        Decoder(shifted).step([1], build("vidya-v2", key_shift=False).eval().new_cache(1, 2))
+    wiola = build("wiola").eval()
+    config = wiola.config
+    plain = KeyValueCache(config.num_layers, 1, 2, config.num_kv_heads, config.head_dim)
+    with pytest.raises(ShapeError, match="a KeyValueCache of another model"):
+        Decoder(wiola).step([1], plain)
+    small, large = (build("vsla", block=block, window=block).eval() for block in (1, 2))
+    with pytest.raises(ShapeError, match="a PatternCache of another model"):
+        Decoder(small).step([1], large.new_cache(1, 4))
+
+
+def test_a_first_step_without_texts_has_no_logits_of_any() -> None:
+    model = build("vidya-v2").eval()
+    nothing = np.zeros(0, np.int64)
+    cache = model.new_cache(2, 4)
+    layout = Layout.packed(np.zeros(2, np.int64))
+    assert Decoder(model).step(nothing, cache, layout).shape == (0, model.config.vocab_size)
 
 
 class WithoutAttention(Own):

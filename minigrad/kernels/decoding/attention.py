@@ -349,7 +349,7 @@ def relative_entropy(queries: Array, keys: Array, heads: Heads) -> float:
         for number in range(weights.size):
             weighted += weights[number] * math.log(weights[number]) if weights[number] > 0 else 0.0
         found += math.log(total) - weighted / total
-    return found / (heads.num_heads * math.log(keys.shape[0]))
+    return min(found / (heads.num_heads * math.log(keys.shape[0])), 1.0)
 
 
 @kernel

@@ -18,6 +18,8 @@ from minigrad.kernels.decoding.program import Heads, Share, Step, Texts
 from minigrad.kernels.jit import kernel
 from minigrad.typing import Array
 
+_PAST_ALL = 1 << 62  # more than all threads count at all barriers
+
 
 @kernel
 def run_program(
@@ -63,6 +65,10 @@ def run(program: Array, eps: float, memory: Array, heads: Heads, texts: Texts, w
     arrived = np.zeros(1, np.int64)
 
     def task(number: int, count: int) -> None:
-        run_program(program, eps, memory, heads, texts, arrived, Share(number, count))
+        try:
+            run_program(program, eps, memory, heads, texts, arrived, Share(number, count))
+        except BaseException:  # as Ctrl-C while it compiles: others would wait for this thread at a barrier for ever
+            arrived[0] = _PAST_ALL
+            raise
 
     threads.run_on_all_threads(task, work)

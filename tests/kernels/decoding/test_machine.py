@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import numba
 import numpy as np
 import pytest
 
 from minigrad.kernels import threads
 from minigrad.kernels.codegen.addresses import address_of
+from minigrad.kernels.decoding import machine
 from minigrad.kernels.decoding.kept import Kept
 from minigrad.kernels.decoding.machine import run, run_program
 from minigrad.kernels.decoding.program import LINEAR, RMS_NORM, Heads, Share, Step, Texts
@@ -52,3 +56,22 @@ def test_little_work_stays_in_the_thread_that_asks(monkeypatch: pytest.MonkeyPat
     memory = RNG.normal(size=(TEXTS, 2 * SIZE)).astype(np.float32)
     run(program()[:2], 1e-5, memory, HEADS, TEXTS_HELD, work=1000)
     np.testing.assert_allclose((memory[:, SIZE:] ** 2).mean(axis=1), 1, rtol=1e-3)
+
+
+def test_a_thread_that_fails_leaves_no_other_at_a_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that Ctrl-C interrupts while it compiles the loop: the others would wait for it for ever."""
+
+    def fails_in_one(*arguments: Any) -> None:
+        *_, arrived, share = arguments
+        if share.number == 0:
+            raise KeyboardInterrupt
+        end = time.monotonic() + 30
+        while arrived[0] < 1_000_000:  # what a barrier waits for is far less
+            assert time.monotonic() < end
+            time.sleep(0.001)
+
+    threads.set_threads(2)
+    monkeypatch.setattr(machine, "run_program", fails_in_one)
+    nothing: Any = None
+    with pytest.raises(KeyboardInterrupt):
+        run(nothing, 0.0, nothing, nothing, nothing, 10**9)

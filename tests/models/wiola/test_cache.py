@@ -141,3 +141,24 @@ def test_the_gradient_of_what_an_earlier_pass_stored_is_refused() -> None:
         cache.advance(layout.lengths)
     with pytest.raises(GraphError, match="computed with a cache"):
         out.sum().backward()
+
+
+def test_an_emptied_cache_forgets_a_first_pass_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sums of the layers that had run would count for the next text."""
+    model = build().eval()
+    ids, cache = np.arange(1, 9)[None], model.new_cache(1, 8)
+    want = model(ids, cache=model.new_cache(1, 8)).data
+
+    def fails(layer: int, *arguments: Any) -> Tensor:
+        if layer:
+            raise MemoryError
+        return WiolaCache.means(cache, layer, *arguments)
+
+    monkeypatch.setattr(cache, "means", fails)
+    with pytest.raises(MemoryError):
+        model(ids, cache=cache)
+    monkeypatch.undo()
+    assert cache.sums.any()
+    assert not cache.lengths.any()
+    cache.truncate([0])
+    np.testing.assert_array_equal(model(ids, cache=cache).data, want)
