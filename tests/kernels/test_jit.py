@@ -23,13 +23,17 @@ def test_kernels_are_registered_by_room_file_and_name() -> None:
     assert all(name.count(".") == 2 for name in KERNELS)
 
 
-def test_two_processes_that_write_at_the_same_time_take_no_file_from_each_other(tmp_path: Path) -> None:
+def test_two_processes_that_write_at_the_same_time_take_no_file_from_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Numba would give the code of one as that of the other, with other types of arguments."""
     ours, theirs = (jit.CodeFiles(str(tmp_path), "kernel", "stamp") for _ in range(2))
     write_data, write_index = ours._save_data, ours._save_index
 
     def interrupted(name: str, data: Any) -> None:
-        theirs.save("float64", "their code")
+        with monkeypatch.context() as patch:
+            patch.setattr(theirs, "_load_index", dict)  # it was read before ours was written
+            theirs.save("float64", "their code")
         write_data(name, data)
 
     ours._save_data = interrupted
