@@ -51,12 +51,15 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=8_000, help="how many (default: 8000, 1.3 million tokens)")
     parser.add_argument("--pairs", type=int, default=40, help="pairs of a document (default: 40)")
     given = parser.parse_args()
-    if not 1 <= given.pairs <= len(KEYS):
-        parser.error(f"--pairs {given.pairs}: a document has 1 to {len(KEYS)} keys")
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    with given.out.open("w", encoding="utf-8") as file:
-        for text in documents(given.documents, given.pairs):
-            file.write(json.dumps({"text": text}) + "\n")
+    if not 1 <= given.pairs <= len(KEYS) or given.documents < 1:
+        parser.error(f"there is at least 1 document, and each has 1 to {len(KEYS)} pairs")
+    lines = (json.dumps({"text": text}) + "\n" for text in documents(given.documents, given.pairs))
+    try:
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        with given.out.open("w", encoding="utf-8") as file:
+            file.writelines(lines)
+    except OSError as error:
+        parser.error(f"cannot write {given.out}: {error.strerror}")
     print(f"{given.out}: {given.documents:,} documents, {given.out.stat().st_size:,} bytes")
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from minigrad.training.run import Guest
 
 RESULT, TEST, FAILED = "result.json", "test.json", "failed.json"
+_PATIENCE = 600  # seconds
 FAILS = 3  # the exit code of a run that diverged or whose arm has a fault, so that another try would end alike
 
 
@@ -68,12 +69,18 @@ def settings(study: Study, job: Job, out: Path) -> TrainConfig:
 
 
 def wait_for_others(out: Path) -> None:
-    """Wait until no other process writes a run: one whose runner was killed ends at its next step, or at its end."""
+    """Wait until no other process writes a run: one whose runner was killed ends at its next step, or at its end.
+
+    Raises InputError if one still writes after ten minutes.
+    """
+    end = time.monotonic() + _PATIENCE
     with FolderLock() as lock:
         while out.is_dir():
             try:
                 lock.take(out)
             except InputError:
+                if time.monotonic() > end:
+                    raise
                 time.sleep(1)
             else:
                 return

@@ -111,7 +111,7 @@ class CodeCache(FunctionCache):
 
     def __init__(self, function: Function) -> None:
         super().__init__(function)  # type: ignore[no-untyped-call]
-        place = self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
+        place = self._cache_path, self._impl.filename_base, self._cache_file._source_stamp
         self._cache_file: Any = CodeFiles(*place)  # type: ignore[no-untyped-call]
 
     def save_overload(self, sig: Any, data: Any) -> None:

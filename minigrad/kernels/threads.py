@@ -96,9 +96,9 @@ class _Job:
             self.inbox.put(None)
 
     def wait(self) -> list[BaseException | None]:
-        """Let no more threads join, wait for the joined ones, and return the error of each, or None.
+        """Let no more threads join, wait for the joined ones, and return what interrupted that and the error of each.
 
-        The caller helps them meanwhile.
+        Either may be None. The caller helps them meanwhile.
         """
         joined = len(self.shares) - 1
         for _ in _taken(self.free.pop):
@@ -117,7 +117,7 @@ class _Job:
             else:
                 errors.append(message)
             del message  # hold no arrays while waiting
-        return [*errors, interruption]
+        return [interruption, *errors]
 
 
 class _Pool:

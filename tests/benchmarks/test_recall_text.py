@@ -53,7 +53,8 @@ def test_the_same_command_writes_the_same_file(tmp_path: Path, monkeypatch: pyte
     lines = (tmp_path / "a").read_text(encoding="utf-8").splitlines()
     assert (tmp_path / "b").read_text(encoding="utf-8").splitlines() == lines
     assert [len(json.loads(line)["text"].split()) for line in lines] == [8, 8, 8]
-    monkeypatch.setattr(sys, "argv", ["recall_text.py", str(tmp_path / "c"), "--pairs", "257"])
-    with pytest.raises(SystemExit):
-        recall_text.main()
+    for words in (["c", "--pairs", "257"], ["c", "--documents", "0"], ["."], ["a/b"]):
+        monkeypatch.setattr(sys, "argv", ["recall_text.py", str(tmp_path / words[0]), *words[1:]])
+        with pytest.raises(SystemExit, match="2"):
+            recall_text.main()
     assert not (tmp_path / "c").exists()

@@ -132,6 +132,11 @@ def test_a_run_waits_for_another_process_that_still_writes_it(tmp_path: Path, mo
     monkeypatch.setattr(one_run.time, "sleep", ended)
     make(study, Job("shifted", 0, study.corpora[0], "tokens", 160, 0.004), out)
     assert read_result(out) == {"tokens": 1}
+    lock.take(out)
+    monkeypatch.setattr(one_run, "_PATIENCE", -1)
+    with pytest.raises(InputError, match="is being written by another process"):
+        one_run.wait_for_others(out)
+    lock.release()
 
 
 def test_another_test_text_is_refused(tmp_path: Path) -> None:

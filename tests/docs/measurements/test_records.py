@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from benchmarks.evaluation.intervals import over_seeds
 from docs.measurements.printed import numbers
-from docs.measurements.records import read
+from docs.measurements.records import Record, read
 from minigrad.data.shares import length_as_one
 from minigrad.training.planning import scaling
 from tests.source_files import ROOT
@@ -187,3 +188,19 @@ def test_the_grid_with_two_heads_is_compared_as_its_figures_say() -> None:
     above = [law.loss(*point[:3]) - point.bits_per_byte for point in runs["nano, 2 heads of 48"]]
     (span,) = record.values("this law, above nano")
     assert [float(each.value) for each in numbers(span)] == pytest.approx([min(above), max(above)], abs=1e-3)
+
+
+def test_what_is_said_of_todays_ten_minutes_is_what_its_rows_give() -> None:
+    now, before = RECORDS["ten-minutes-with-source-zen4"], RECORDS["ten-minutes-zen4-again"]
+
+    def scores(record: Record, length: str, part: str) -> list[float]:
+        rows = [name for name in record.figures if name.startswith(f"{length} minutes, seed")]
+        return sorted(record.value(name, f"{part} bits per byte") for name in rows)
+
+    for length, part in itertools.product(("ten", "five"), ("validation", "test")):
+        low, middle, high = scores(now, length, part)
+        said = now.figures[f"{part} after {length} minutes, three seeds"]
+        assert said == f"{middle:.3f} ({low:.3f} to {high:.3f}) bits per byte"
+    below = [scores(before, each, "validation")[1] - scores(now, each, "validation")[1] for each in ("ten", "five")]
+    said = now.figures["below the runs of the day before, middle of three: ten minutes, five"]
+    assert said == f"{below[0]:.3f} and {below[1]:.3f} bits per byte"
