@@ -142,8 +142,10 @@ class Tokenizer:
         # Python decodes each invalid byte as the lone surrogate U+DC00 + byte, which no valid UTF-8 gives.
         parts = re.split("([\udc80-\udcff])", data.decode("utf-8", "surrogateescape"))
         for i, part in enumerate(parts):
-            invalid = i % 2 == 1
-            ids += [byte_ids[bytes([ord(part) - 0xDC00])]] if invalid else self.encode(part, allow_special=allowed)
+            if i % 2 == 1:
+                ids.append(byte_ids[bytes([ord(part) - 0xDC00])])
+            elif part:
+                ids += self.encode(part, allow_special=allowed)
         return ids
 
     def encode_batch(self, texts: Iterable[str], *, threads: int | None = None) -> list[NDArray[np.int32]]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numba
 import pytest
-from numba.core.caching import IndexDataCacheFile
 
 import tokenizer
 from tokenizer import jit
@@ -64,6 +63,33 @@ def test_an_unwritable_cache_folder_only_costs_time(tmp_path):
 
 
 @pytest.mark.machines
+def test_a_copy_of_the_same_sources_uses_the_same_code(tmp_path):
+    for place in ("a", "b"):
+        shutil.copytree(PACKAGE, tmp_path / place / "tokenizer", ignore=shutil.ignore_patterns("__pycache__"))
+        run(tmp_path / place, MINIGRAD_CACHE=str(tmp_path), NUMBA_DISABLE_JIT="0")
+        compiled = {file: file.stat().st_mtime_ns for file in (tmp_path / "kernels").rglob("*.nbc")}
+        assert compiled
+        if place == "a":
+            first = compiled
+    assert compiled == first
+
+
+def test_two_processes_that_write_at_the_same_time_take_no_file_from_each_other(tmp_path, monkeypatch):
+    ours, theirs = (jit.CodeFiles(str(tmp_path), "kernel", "stamp") for _ in range(2))
+    write_data = ours._save_data
+
+    def interrupted(name, data):
+        with monkeypatch.context() as patch:
+            patch.setattr(theirs, "_load_index", dict)  # it was read before ours was written
+            theirs.save("float64", "their code")
+        write_data(name, data)
+
+    ours._save_data = interrupted
+    ours.save("float32", "our code")
+    assert [ours.load(key) for key in ("float32", "float64")] == ["our code", "their code"]
+
+
+@pytest.mark.machines
 def test_a_change_in_any_room_makes_a_new_folder(tmp_path):
     copy = tmp_path / "tokenizer"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -81,7 +107,7 @@ def test_a_full_disk_only_costs_time(monkeypatch):
         raise OSError(28, "No space left on device")
 
     tries = []
-    monkeypatch.setattr(IndexDataCacheFile, "save", lambda *_: tries.append(1) or fail())
+    monkeypatch.setattr(jit.CodeFiles, "save", lambda *_: tries.append(1) or fail())
     monkeypatch.setattr(jit, "KERNELS", {})
 
     @jit.kernel
