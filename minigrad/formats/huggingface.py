@@ -139,10 +139,11 @@ def write_files(path: Path, weights: Mapping[str, Array], documents: Mapping[str
         raise RunError(f"cannot make the folder {path.parent}: {reason(error)}") from error
     try:
         with ExitStack() as stack:
-            temporary = stack.enter_context(replacing(path))
-            write_tensors(temporary, weights)
-            sync_file(temporary)  # which takes longest, and may find the disk full
             for name, text in texts.items():
-                stack.enter_context(replacing(path.with_name(name))).write_bytes(text.encode())
+                temporary = stack.enter_context(replacing(path.with_name(name)))
+                temporary.write_bytes(text.encode())
+                sync_file(temporary)
+            # The file that is entered last gets its name first: writing the weights is most likely to fail.
+            write_tensors(stack.enter_context(replacing(path)), weights)
     except OSError as error:
         raise RunError(f"cannot write {path} and the files beside it: {reason(error)}") from error

@@ -73,6 +73,15 @@ def test_a_full_disk_leaves_no_new_config_beside_old_weights(tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_weights_that_cannot_be_replaced_keep_their_config(tmp_path):
+    write_folder(tmp_path, {"model_type": "a"}, {"w": np.ones(2)})
+    (tmp_path / "model.safetensors").unlink()
+    (tmp_path / "model.safetensors").mkdir()
+    with pytest.raises(RunError, match=r"cannot write .*model\.safetensors"):
+        write_folder(tmp_path, {"model_type": "b"}, {"w": np.ones(3)})
+    assert read_json(tmp_path / "config.json") == {"model_type": "a"}
+
+
 @pytest.mark.parametrize(("end_ids", "written"), [((), 1), ((1,), 1), ((1, 4), [1, 4]), ((4,), [1, 4])])
 def test_ids_that_end_a_text_are_one_number_or_a_list(end_ids, written, tmp_path):
     write_folder(tmp_path, {"eos_token_id": 1}, {}, end_ids)
