@@ -13,8 +13,9 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from minigrad.errors import InputError
 
@@ -126,6 +127,7 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def _runs(text: str) -> Iterator[Sequence[str]]:
+def _runs(text: str) -> Iterator[int]:
+    """Yield a hash of each run: the words themselves would take several times the memory."""
     words = _words(text)
-    return zip(*(words[start:] for start in range(RUN)), strict=False)
+    return map(hash, zip(*(islice(words, start, None) for start in range(RUN)), strict=False))

@@ -241,12 +241,17 @@ def _json_lines(pieces: Iterable[str], name: str) -> Iterator[str]:
 
 def _lines(pieces: Iterable[str], name: str) -> Iterator[str]:
     # Not splitlines(): it also breaks at the Unicode separators that JSON allows inside a string.
-    rest = ""
+    rest, size = list[str](), 0  # the parts of a line that is not complete
     for piece in pieces:
-        *lines, rest = (rest + piece).split("\n")
-        check_memory(len(rest), name)
-        yield from lines
-    yield rest
+        first, *lines = piece.split("\n")
+        rest.append(first)
+        if lines:
+            yield "".join(rest)
+            yield from lines[:-1]
+            rest, size = lines[-1:], 0
+        size += len(rest[-1])
+        check_memory(size, name)
+    yield "".join(rest)
 
 
 def text_in(file: IO[bytes], name: str) -> str:

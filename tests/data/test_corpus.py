@@ -105,3 +105,9 @@ def test_the_corpus_imports_only_the_standard_library():
     code = "import sys, minigrad.data.corpus; print({'numpy', 'ssl', 'urllib.request', 'lzma'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_a_link_to_nothing_is_called_that(tmp_path):
+    (tmp_path / "link.txt").symlink_to("gone.txt")
+    with pytest.raises(InputError, match=r"link\.txt is a link to gone\.txt, where there is nothing"):
+        corpus.load(str(tmp_path / "link.txt"))

@@ -31,6 +31,14 @@ def test_json_lines_are_documents(tmp_path, name):
     assert corpus.load(str(tmp_path / name)).documents == ("one\nline", "two\u2028lines\n", "drei ü")
 
 
+@pytest.mark.parametrize("portion", [1, 3, 7, 1_000])
+def test_lines_that_lie_in_several_portions_are_joined(portion, tmp_path, monkeypatch):
+    texts = ["one", "a much longer line", "x"]
+    (tmp_path / "a.jsonl").write_text("\n\n".join(json.dumps({"text": text}) for text in texts), encoding="utf-8")
+    monkeypatch.setattr(text_files, "_PORTION", portion)
+    assert corpus.load(str(tmp_path / "a.jsonl")).documents == tuple(texts)
+
+
 def test_a_folder_is_read_in_order_and_in_depth(tmp_path):
     files = {
         "b.txt": "b",
