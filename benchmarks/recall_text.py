@@ -1,10 +1,13 @@
 """A text that only recall predicts: random pairs of words, and then the same pairs again in another order.
 
-In each document, keys stand before values: ` baba kidi lafa badi ...`. Each pair is told once and asked once. No other
-document has these pairs, so the value of a key that is asked can only be recalled from this document. That is
+In each document, keys stand before values: ` baba kidi lafa badi ...`. Each pair is told once and asked once. The
+pairs of a document are drawn anew, so the value of a key that is asked can only be recalled from this document. That is
 multi-query associative recall (Arora et al. 2023, "Zoology: Measuring and Improving Recall in Efficient Language
-Models", arXiv 2312.04927). Of the repeated pairs of `minigrad.evaluate.losses`, nineteen in twenty are these; in the
+Models", arXiv 2312.04927). Of the repeated pairs of `minigrad.evaluate.losses`, about nine in ten are these; in the
 others, a value and the key after it have met by chance.
+
+Documents have from one pair to many, because recall is learned from the short ones: a Wiola of a million parameters
+that read only documents of eight pairs had not begun to recall after 1,100 steps.
 
     python benchmarks/recall_text.py runs/recall.jsonl
 
@@ -24,23 +27,23 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 KEYS, VALUES = (
-    ["".join(parts) + ending for parts in itertools.product("bdfgklmnprst", "aeiou", "bdfgkl")][:256]
-    for ending in ("a", "i")
+    ["".join(parts) + ending for parts in itertools.product("bdfgklmn", "aiou", "dk")] for ending in ("a", "i")
 )
 
 
 def documents(count: int, pairs: int, seed: int = 0) -> Iterator[str]:
-    """Yield documents of twice as many pairs: each is told, then each is asked. The same seed gives the same ones.
+    """Yield documents of 1 to `pairs` pairs: each is told, then each is asked. The same seed gives the same ones.
 
-    >>> len(next(documents(1, pairs=3)).split())
-    12
+    >>> len(next(documents(1, pairs=1)).split())
+    4
     """
     from minigrad.random import generator
 
     draw = generator(seed, "recall")
     for _ in range(count):
-        keys, values = draw.choice(KEYS, size=pairs, replace=False), draw.choice(VALUES, size=pairs)
-        order = [*range(pairs), *draw.permutation(pairs)]
+        told = int(draw.integers(1, pairs + 1))
+        keys, values = draw.choice(KEYS, size=told, replace=False), draw.choice(VALUES, size=told)
+        order = [*range(told), *draw.permutation(told)]
         yield "".join(f" {keys[place]} {values[place]}" for place in order)
 
 
@@ -48,11 +51,11 @@ def main() -> None:
     """Write the documents as JSON lines."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("out", type=Path, help="the file, which is replaced")
-    parser.add_argument("--documents", type=int, default=8_000, help="how many (default: 8000, 1.3 million tokens)")
-    parser.add_argument("--pairs", type=int, default=40, help="pairs of a document (default: 40)")
+    parser.add_argument("--documents", type=int, default=40_000, help="how many (default: 40000, 1.4 million tokens)")
+    parser.add_argument("--pairs", type=int, default=16, help="most pairs of a document (default: 16)")
     given = parser.parse_args()
     if not 1 <= given.pairs <= len(KEYS) or given.documents < 1:
-        parser.error(f"there is at least 1 document, and each has 1 to {len(KEYS)} pairs")
+        parser.error(f"there is at least 1 document, and none has more than {len(KEYS)} pairs")
     lines = (json.dumps({"text": text}) + "\n" for text in documents(given.documents, given.pairs))
     try:
         given.out.parent.mkdir(parents=True, exist_ok=True)
