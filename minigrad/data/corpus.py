@@ -210,6 +210,11 @@ def is_known(name: str) -> bool:
     return name in NAMES or name.startswith(("http://", "https://")) or exists(name)
 
 
+def identity(name: str) -> str:
+    """Return the same text for all spellings of the name of one corpus: of a file or folder its full path."""
+    return os.path.realpath(name) if exists(name) and name not in NAMES else name
+
+
 def exists(name: str) -> bool:
     """Whether there is a file or folder; unlike for Path.exists, the name may be text that cannot be a path at all."""
     return os.path.exists(name)  # noqa: PTH110

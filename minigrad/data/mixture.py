@@ -143,6 +143,11 @@ def check_enough(text: Corpus | Mixture, *, test: bool = False) -> None:
         )
 
 
+def identities(data: str) -> dict[str, float]:
+    """Return the shares of the texts in `data`; a file counts as one text however its path is spelled."""
+    return {corpus.identity(name): share for name, share in parse_shares(data).items()}
+
+
 def parse_shares(data: str, flag: str = "--data") -> dict[str, float]:
     """Return the shares of the texts in `data` by their names; they add up to 1. A single text needs no weight.
 

@@ -229,7 +229,7 @@ def was_trained_on(record: Record, name: str) -> bool:
     from minigrad.data import corpus, mixture
 
     is_held_out = name in corpus.NAMES and not record.used.get("held_out")
-    return name in mixture.parse_shares(record.text_name) and not is_held_out
+    return corpus.identity(name) in mixture.identities(record.text_name) and not is_held_out
 
 
 _INSTEAD = "Give --data a text that the model was not trained on"

@@ -92,7 +92,7 @@ class Replay:
 
     def _replayed(self, batch_size: int) -> int:
         """Return how much of the text a step reads, in multiples of the context."""
-        return max(1, round(self.share * batch_size))
+        return max(1, min(batch_size - 1, round(self.share * batch_size)))
 
     def _room(self, batch_size: int) -> int:
         """Return how much room for lessons a step has, in multiples of the context."""

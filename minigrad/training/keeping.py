@@ -25,7 +25,7 @@ def write_what_is_due(run: Run, *, stops: bool) -> None:
         save(run, wait=stops or run.is_finished)
     elif run.is_best and run.world.rank == 0:
         run.folder.check()
-        weights, kept = files.trained(run.model), _arrays(run)
+        weights, kept = files.trained(run.model), run.arrays_of_guests()
 
         def write(copies: Arrays) -> None:
             _write_model(run, _published(run, copies, weights, kept), run.folder.best)
@@ -57,7 +57,7 @@ def _begin_to_write(run: Run, moments: Arrays) -> None:
     """
     states = {guest.name: state for guest in run.guests if (state := guest.state()) is not None}
     state = State(run.optimizer.steps, run.seconds(), run.totals, run.samples, run.best).as_dict(states)
-    weights, kept = files.trained(run.model), moments | _arrays(run)
+    weights, kept = files.trained(run.model), moments | run.arrays_of_guests()
     folder, step, is_best = run.folder, run.step, run.is_best
     folder.check()
 
@@ -97,7 +97,7 @@ def restore(run: Run, saved: Checkpoint) -> None:
             guest.restore(saved.state.get(name))
         except InputError as error:
             raise InputError(f"state.json of step {saved.step} in {run.folder.path} is damaged: {error}") from None
-    model, arrays, dtype = run.model, _arrays(run), run.model.head().dtype
+    model, arrays, dtype = run.model, run.arrays_of_guests(), run.model.head().dtype
     check_arrays(saved.weights, {name: each.shape for name, each in files.trained(model).items()}, dtype)
     named = named_moments(model, run.optimizer)
     shapes = {f"{name}.{kind}": each.shape for name, each, kinds in named for kind in kinds}
@@ -105,7 +105,7 @@ def restore(run: Run, saved: Checkpoint) -> None:
     # Muon once kept second moments of its matrices, which are zero.
     empty = {name for name, each in saved.moments.items() if name.endswith(".v") and not each.any()} - shapes.keys()
     kept = {name: array for name, array in saved.moments.items() if name not in empty}
-    check_arrays(kept, shapes, dtype)
+    check_arrays(kept, shapes, dtype, types={name: array.dtype.name for name, array in arrays.items()})
     model.load_state_dict(model.state_dict() | saved.weights)
     model.end_ids = read_end_ids(run.folder.path) or model.end_ids  # written with the model
     load_moments(model, run.optimizer, kept, state.updates)
@@ -113,8 +113,3 @@ def restore(run: Run, saved: Checkpoint) -> None:
         array[...] = kept[name]
     run.seconds_before, run.totals, run.samples = state.seconds, state.since_logged, state.samples
     run.step, run.best, run.checked_step = saved.step, state.best, None
-
-
-def _arrays(run: Run) -> Arrays:
-    """Return the arrays that guests keep in a checkpoint."""
-    return {name: array for guest in run.guests for name, array in guest.arrays(run).items()}

@@ -63,7 +63,10 @@ class Guest:
     name = ""  # of its state in a checkpoint; a guest with a state needs one
 
     def begin(self, run: Run) -> None:
-        """Prepare for the first step of this process; the weights are in place."""
+        """Prepare for the first step of this process.
+
+        The weights are in place, and copies of the model for other threads share them: replace no module here.
+        """
 
     def before_step(self, run: Run) -> None:
         """Prepare for the step that is about to be taken."""
@@ -230,7 +233,10 @@ class Run:
         return self.best is not None and self.best.step == self.step
 
     def begin(self) -> None:
-        """Compile every kernel, and let the guests begin; raises RunError if processes have different weights."""
+        """Compile every kernel, and let the guests begin.
+
+        Raises RunError if processes have different weights, InputError as `arrays_of_guests`.
+        """
         self.check_equal_weights()
         few = training_source("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)
         with phase("loading kernels (new ones are compiled and kept)"):
@@ -239,6 +245,17 @@ class Run:
         self.optimizer.zero_grad()
         for guest in self.guests:
             guest.begin(self)
+        self.arrays_of_guests()  # a name that is used twice is refused before the first step
+
+    def arrays_of_guests(self) -> Arrays:
+        """Return the arrays that guests keep in a checkpoint; raises InputError for a name that two of them use."""
+        found: Arrays = {}
+        for guest in self.guests:
+            own, kind = guest.arrays(self), type(guest).__name__
+            if taken := sorted(found.keys() & own.keys()):
+                raise InputError(f"two guests keep an array called {taken[0]!r}: give that of {kind} another name")
+            found |= own
+        return found
 
     def batch(self) -> Batch:
         """Return the inputs and targets of all parts of the step about to be taken."""

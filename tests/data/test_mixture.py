@@ -145,3 +145,11 @@ def test_the_tokens_of_each_text_are_kept_by_themselves(paths):
     assert text.train.files[1].path == alone.path
     assert text.train.num_bytes == sum(len(text.encode()) for text in both.split().train)
     assert len(text.train) == sum(len(file.tokens) for file in text.train.files)
+
+
+def test_a_file_is_one_text_however_its_path_is_spelled(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("a", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    spelled = [mixture.identities(f"{name}:3,python-docs:1") for name in ("a.txt", "./a.txt", str(tmp_path / "a.txt"))]
+    assert spelled == 3 * [{str((tmp_path / "a.txt").resolve()): 0.75, "python-docs": 0.25}]
+    assert mixture.identities("gone.txt") == {"gone.txt": 1.0}

@@ -157,3 +157,9 @@ def test_the_teacher_reads_the_text_and_is_the_reference_of_answers() -> None:
 def test_a_step_with_text_alone_has_room_for_a_lesson_too(lesson: Make) -> None:
     batch = beside_text(course(lesson, 5), 0.75).batch(seed=0, step=0, batch_size=1)
     assert 0 < is_text(batch).sum() < len(batch.tokens)
+
+
+@pytest.mark.parametrize(("size", "parts"), [(2, 2), (3, 3), (4, 4), (8, 8)])
+def test_a_step_reads_as_much_as_it_has_room_for(lesson: Make, size: int, parts: int) -> None:
+    replay = beside_text(course(lesson, 50), 0.75)
+    assert replay._replayed(size) + replay._room(size) == parts

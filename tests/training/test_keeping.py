@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from minigrad.errors import RunError
+from minigrad.errors import InputError, RunError
 from minigrad.training.folder import checkpoint
 from minigrad.training.keeping import restore, save
+from minigrad.training.run import Guest
 from tests.distributed.rooms import Room, together
 from train import take_step
 
@@ -34,6 +36,35 @@ def test_the_first_process_writes_what_one_process_continues_from(make, tmp_path
 
     for one, other in zip(together(3, continue_in_three)[2], steps[0], strict=True):
         assert one == pytest.approx(other, rel=1e-9)
+
+
+class Counting(Guest):
+    """Keeps an array of its own type."""
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(2, np.int64)
+
+    def arrays(self, run):
+        return {"counts": self.counts}
+
+
+def test_the_arrays_of_a_guest_keep_their_type(make):
+    run, again = make(), make()
+    run.guests.append(Counting())
+    take_step(run)
+    run.guests[-1].counts += [3, 2**40]
+    save(run)
+    again.guests.append(Counting())
+    restore(again, checkpoint.load(run.folder.path))
+    assert again.guests[-1].counts.tolist() == [3, 2**40]
+
+
+def test_two_guests_keep_no_array_under_one_name(make):
+    run = make()
+    run.guests += [Counting(), Counting()]
+    message = "two guests keep an array called 'counts': give that of Counting another name"
+    with pytest.raises(InputError, match=message):
+        run.begin()
 
 
 def test_processes_with_different_weights_neither_begin_nor_save(make, tmp_path):

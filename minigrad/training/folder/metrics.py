@@ -77,6 +77,8 @@ def _numbers(values: Any) -> list[float]:
 
 
 FIELDS = {each.name for each in dataclasses.fields(Measurement)}
+OF_GUESTS = {"reward", "context", "decisions"}
+"""The fields that guests measure."""
 
 
 class Metrics:

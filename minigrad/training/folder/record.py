@@ -12,7 +12,7 @@ from typing import Any
 
 from minigrad.errors import InputError
 from minigrad.formats.folders import RECORD, did_you_mean
-from minigrad.formats.json_files import read_json, write_json
+from minigrad.formats.json_files import read_json, with_null, write_json
 from minigrad.formats.typed import read_dataclass, read_values
 from minigrad.options import options, shown
 from minigrad.system import hardware
@@ -125,7 +125,8 @@ class Record:
         """Replace minigrad.json; after a kill it holds either the old record or the new one."""
         content = dataclasses.asdict(self)
         optional = ("lessons", "base", "before", "stages", "decays", "result")  # left out while empty
-        write_json(folder / RECORD, {k: v for k, v in content.items() if k not in optional or v})
+        written = {k: v for k, v in content.items() if k not in optional or v}
+        write_json(folder / RECORD, with_null(written))
 
     def note_choices(self, settings: TrainConfig) -> None:
         """Store the values in `settings` that were not given."""

@@ -99,12 +99,15 @@ def may_have_read(record: Record, settings: TrainConfig) -> bool:
 
     A text that is split by itself, in both runs, has the same parts in each, alone or beside others.
     """
-    own, now = record.used.get("held_out"), settings.held_out
-    if own is None and now is None and record.text_name != settings.text_name:
+    own, now = (
+        None if name is None else corpus.identity(name) for name in (record.used.get("held_out"), settings.held_out)
+    )
+    read, reads = mixture.identities(record.text_name), mixture.identities(settings.text_name)
+    if own is None and now is None and read != reads:
         return False
-    judged = {now} if now else set(mixture.parse_shares(settings.text_name))
+    judged = {now} if now else set(reads)
     has_changed = own in judged and (own == now or own in corpus.NAMES)  # so the run left other paragraphs out
-    return has_changed or not judged.isdisjoint(mixture.parse_shares(record.text_name))
+    return has_changed or not judged.isdisjoint(read)
 
 
 def beginnings(init: str | None, teacher: str | None) -> Iterator[tuple[str, Record]]:

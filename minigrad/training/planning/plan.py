@@ -119,13 +119,17 @@ class Plan:
         return costs.flops_per_token(self.model, min(self.source.attended_length(), context))
 
     def tokens_per_second(self) -> float:
-        """Estimate the speed of training; a teacher only reads, which takes a third of the time of training it."""
+        """Estimate the speed of training; a teacher only reads, which takes a third of the time of training it.
+
+        In each of several processes it reads the text of all.
+        """
         settings, length = self.settings, self.source.attended_length()
         update = optimizers.update_flops_per_token(settings.optimizer, self.model, settings.tokens_per_step)
         replicas = replicas_of(settings, self.model, self.world)
         seconds = 1 / costs.tokens_per_second(self.model, length, self.rates, update, replicas)
         if self.lessons and (teacher := self.teacher):
-            seconds += self.lessons.read_by_teacher / (3 * costs.tokens_per_second(teacher, length, self.rates))
+            read = self.lessons.read_by_teacher * self.world.size
+            seconds += read / (3 * costs.tokens_per_second(teacher, length, self.rates))
         return 1 / seconds
 
     @functools.cached_property

@@ -62,11 +62,11 @@ def finish(run: Run) -> TrainResult | None:
         "caution": run.plan.caution,
     }
     both = ("loss_repeated", "loss_others")
-    copied = {name: loss if math.isfinite(loss := getattr(score, name)) else None for name in both}
+    copied = {name: getattr(score, name) for name in both}
     ends = {"steps": run.step, "tokens": result.tokens, "command": repeat}
-    folder.record.result = figures | {"ngram_bits_per_byte": counted} | copied | ends | test
-    for found in findings:
-        folder.record.result |= found.figures
+    own = figures | {"ngram_bits_per_byte": counted} | copied | ends | test
+    of_guests = {name: float(figure) for found in findings for name, figure in found.figures.items()}
+    folder.record.result = of_guests | own
     # Without a report, a run has not ended: after a kill between the two, `--resume` finishes it.
     with contextlib.suppress(OSError):  # on Windows, if a program has it open
         (folder.path / REPORT).unlink()

@@ -6,18 +6,19 @@ import contextlib
 import errno
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, TextIO
 
 import numpy as np
 
+from minigrad.errors import InputError
 from minigrad.evaluate.losses import Score
 from minigrad.system import forks, hardware
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.system.terminal import close_output, fold_blank_lines, printable, say
 from minigrad.system.units import format_seconds, plural
 from minigrad.training.folder.checkpoint import Totals
-from minigrad.training.folder.metrics import FIELDS, VALIDATION, Measurement, Metrics
+from minigrad.training.folder.metrics import FIELDS, OF_GUESTS, VALIDATION, Measurement, Metrics
 from minigrad.training.run import Run
 
 _COLUMNS = {
@@ -141,7 +142,7 @@ class StepLog:
         """
         run, totals = self.run, self.run.totals
         notes = [guest.note(run) for guest in run.guests]
-        values = dict(run.workers.measurements()) | {k: value for note in notes for k, value in note.values.items()}
+        values = _joined([run.workers.measurements(), *(note.values for note in notes)])
         tokens = run.tokens_before(run.step)
         new_tokens = tokens - run.tokens_before(self._logged_step)
         measured = Measurement(
@@ -155,7 +156,7 @@ class StepLog:
             tokens_per_second=new_tokens / max(run.pace.seconds_of_steps - self._logged, 1e-9),
             memory_bytes=hardware.memory_bytes() + forks.memory_bytes_of_all(),
             **({f"val_{name}": getattr(score, name) for name in VALIDATION} if score else {}),
-            **{name: values.pop(name) for name in FIELDS & values.keys()},
+            **{name: values.pop(name) for name in OF_GUESTS & values.keys()},
             extra=values,
         )
         run.totals, self._logged, self._logged_step = Totals(), run.pace.seconds_of_steps, run.step
@@ -198,3 +199,15 @@ class StepLog:
                 raise
             close_output()
             self.request.code = self.request.code or BROKEN_PIPE
+
+
+def _joined(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what modules and guests measured; raises InputError for a name that is taken."""
+    found = dict[str, Any]()
+    for name, value in (each for part in parts for each in part.items()):
+        if name in found or name in FIELDS - OF_GUESTS:
+            raise InputError(
+                f"a line of metrics.jsonl has another {name!r} already: give what a guest notes another name"
+            )
+        found[name] = value
+    return found

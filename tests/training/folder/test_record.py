@@ -35,6 +35,9 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     record.stages, record.decays, record.result = [30], ["20:35,25:30"], {"steps": 30}
     record.write(tmp_path)
     assert Record.read(tmp_path) == record
+    record.result = {"steps": 30, "found": float("nan")}
+    record.write(tmp_path)
+    assert Record.read(tmp_path).result == {"steps": 30, "found": None}
 
 
 def test_the_best_model_of_a_run_is_known_by_the_record_of_the_run(tmp_path):

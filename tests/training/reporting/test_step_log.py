@@ -9,9 +9,11 @@ from unittest.mock import Mock
 import pytest
 
 from minigrad.adaptive.signals import Signals
+from minigrad.errors import InputError
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.training.folder import metrics
 from minigrad.training.reporting.step_log import StepLog
+from minigrad.training.run import Guest, Note
 from minigrad.training.validation import evaluate
 from train import take_step
 
@@ -119,3 +121,21 @@ def test_the_decisions_on_the_context_are_logged_once_and_changes_are_shown(make
     assert (first["context"], second["context"]) == (3, 3)
     assert "decisions" not in second
     assert "context: 2 -> 3 tokens from step 1 on" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("names", [["loss"], ["val_loss"], ["extra"], ["mine", "mine"]])
+def test_a_guest_that_notes_a_value_under_a_name_that_is_taken_is_told(make, names):
+    class Noting(Guest):
+        def __init__(self, name):
+            self.noted = name
+
+        def note(self, run):
+            return Note({self.noted: 1.0})
+
+    run = make()
+    run.guests += [Noting(name) for name in names]
+    with StepLog(run, StopRequest()) as log:
+        with log.timed():
+            _, norm = take_step(run)
+        with pytest.raises(InputError, match=f"has another '{names[0]}' already: give what a guest notes another name"):
+            log.write(0.01, norm, None)
