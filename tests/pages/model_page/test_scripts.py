@@ -70,3 +70,55 @@ def test_draws_follow_the_distribution_and_the_seed(run: Any) -> None:
     assert abs(first[0] / 20_000 - 0.2) < 0.01
     assert first[1] == 0
     assert last == 1
+
+
+def test_tokens_that_may_not_be_drawn_take_no_place_of_others(run: Any) -> None:
+    """At a low temperature fewer than k tokens have a chance that a float can hold."""
+    code = """
+        const allowed = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map((id) => id < 6);
+        const logits = Float32Array.from([50, 0, 0, 0, 0, 0, 60, 60, 60, 60]);
+        return Array.from(distribution(logits, { temperature: 0.05, topK: 4, topP: 1, minP: 0 }, allowed));
+    """
+    assert run(code) == [1] + [0] * 9
+
+
+def test_the_logits_are_those_of_the_text_however_it_is_edited(run: Any) -> None:
+    """Edits may come faster than the machine reads: each may find the text of the one before unread."""
+    code = """
+        class Machine {
+          constructor(context) {
+            Object.assign(this, { context, length: 0, tokens: [] });
+          }
+          cut(length) {
+            this.length = Math.min(this.length, length);
+          }
+          read(token) {
+            this.tokens = [...this.tokens.slice(0, this.length++), token];
+            return logitsOf(this.tokens);
+          }
+        }
+        const logitsOf = (tokens) => {
+          const hash = tokens.reduce((sum, token) => (sum * 31 + token) % 10007, 7);
+          return [hash % 13, hash % 17, hash % 19, hash % 23];
+        };
+        let drawn = 0;
+        const below = (count) => Math.floor(count * uniform(0, drawn++));
+        const wrong = [];
+        for (let trial = 0; trial < 500; trial++) {
+          const reader = new Reader(new Machine(1 + below(12)));
+          reader.replace([0]);
+          for (let act = 0; act < 40; act++) {
+            const what = below(4);
+            const kept = reader.ids.slice(0, 1 + below(reader.ids.length));
+            if (what < 2) reader.replace([...kept, ...Array.from({ length: below(4) }, () => below(4))]);
+            else if (what === 2 && reader.isBehind) reader.next();
+            else if (what === 3 && !reader.isBehind) reader.add(below(4));
+            if (below(2)) continue;
+            while (reader.isBehind) reader.next();
+            const expected = logitsOf(reader.ids.slice(reader.start));
+            if (String(reader.logits) !== String(expected)) wrong.push([trial, act]);
+          }
+        }
+        return wrong;
+    """
+    assert run(code) == []

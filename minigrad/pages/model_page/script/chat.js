@@ -31,6 +31,11 @@ class ChatView extends View {
     this.write();
   }
 
+  // A conversation goes on from its tokens: its text does not tell a special token from the same characters.
+  readShown() {
+    if (!this.isTalking) super.readShown();
+  }
+
   showText() {
     super.showText();
     if (!this.isTalking || !this.answer) return;

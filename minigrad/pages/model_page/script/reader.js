@@ -28,12 +28,17 @@ class Reader {
     const isShort = this.start > 0 && ids.length - this.start < context >> 2;
     if (same <= this.start || isShort || (isLong && !hasFewNew)) this.begin(Math.max(0, ids.length - context));
     else if (isLong) this.begin(ids.length - Math.max(1, context >> 1));
-    else if (same < this.read) this.machine.cut(same - 1 - this.start);
+    else if (same < this.read || !this.logits) this.cut(same - 1 - this.start);
   }
 
   begin(start) {
     this.start = start;
-    this.machine.cut(0);
+    this.cut(0);
+  }
+
+  cut(length) {
+    this.machine.cut(length);
+    this.logits = null; // of a token that is no longer there
   }
 
   // Add a token, once all tokens before it are read. A text that outgrows the context is read again from its last half.

@@ -10,7 +10,7 @@ function distribution(logits, { temperature, topK, topP, minP }, isAllowed) {
   for (let id = 0; id < logits.length; id++) {
     weights[id] = isAllowed[id] ? Math.exp((logits[id] - logits[best]) / temperature) : 0; // 1 for the most likely
   }
-  let kept = Array.from(weights.keys()), total = sumOf(weights);
+  let kept = Array.from(weights.keys()).filter((id) => isAllowed[id]), total = sumOf(weights);
   const least = topK ? Float64Array.from(weights).sort().at(-Math.min(topK, weights.length)) : 0;
   // Of tokens less likely than (1 - p) / V all together have less than 1 - p: the others reach p without them.
   const bound = topK || minP ? Math.max(least, minP) : ((1 - topP) * total) / weights.length;

@@ -101,7 +101,7 @@ class View {
   write() {
     const tokens = countIn($("count"));
     this.remember();
-    if (this.place !== null) this.reader.replace(this.tokensOf($("text").value.slice(0, $("text").selectionStart)));
+    this.readShown();
     this.prompt = this.piecesOf(this.reader.ids).join("");
     this.keep();
     [this.left, this.ended, this.place] = [tokens, false, null];
@@ -109,6 +109,13 @@ class View {
     this.say("writing");
     this.work();
     this.showButtons();
+  }
+
+  // Read the text that is shown, up to where writing goes on. Drawn tokens are not always those of their text, and a link
+  // holds the text: what follows depends on the tokens.
+  readShown() {
+    const end = this.place === null ? undefined : $("text").selectionStart;
+    this.reader.replace(this.tokensOf($("text").value.slice(0, end)));
   }
 
   stop() {
@@ -275,6 +282,7 @@ class View {
       button.style.setProperty("--drawn", drawn[id]);
       button.style.setProperty("--model", chances[id]);
       button.classList.toggle("cut", !drawn[id]);
+      button.disabled = this.nameOf(id).startsWith("\\x"); // half a character, which no text can hold
       list.append(element("li", {}, button));
     }
   }
