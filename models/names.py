@@ -15,7 +15,7 @@ from minigrad.options import unknown
 LAPTOP_SIZES = ("nano", "micro", "mini", "small")
 """The sizes that every family has, for minutes to a night of training."""
 
-EARLIER_SIZES = ("nano-32",)
+EARLIER_SIZES = ("nano-32", "micro-32")
 """What laptop sizes were before; they are trained as these are."""
 
 SIZES: dict[str, tuple[str, ...]] = {

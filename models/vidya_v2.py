@@ -1,10 +1,10 @@
 """Vidya v2: a deep, narrow Llama-style decoder, as in SmolLM2-135M and MobileLLM-125M.
 
-Pre-norm with RMSNorm, rotary positions with theta 100,000, three query heads (in nano, two) to each key/value head,
-SwiGLU, one matrix for embedding and head (unless `tied_head` is off), no biases. Names, shapes and config are those of
-the published Llama checkpoints. Runs of the laptop sizes add two things that no Llama has, by which copying from the
-context is learned early: with `key_shift`, half of each key is that of the token before (see `minigrad.ops.key_shift`);
-with `value_residual`, each later layer adds the values of the first layer to its own.
+Pre-norm with RMSNorm, rotary positions with theta 100,000, three query heads (in nano and micro, two) to each key/value
+head, SwiGLU, one matrix for embedding and head (unless `tied_head` is off), no biases. Names, shapes and config are
+those of the published Llama checkpoints. Runs of the laptop sizes add two things that no Llama has, by which copying
+from the context is learned early: with `key_shift`, half of each key is that of the token before (see
+`minigrad.ops.key_shift`); with `value_residual`, each later layer adds the values of the first layer to its own.
 
 Its source document calls the 576-wide model "135M": that is the count at SmolLM2's vocabulary of 49,152 (134,515,008);
 at its own vocabulary of 32,000 the model has 124,635,456 parameters and the shape of MobileLLM-125M.
@@ -232,10 +232,10 @@ def _laptop(
 
 
 SIZES = {
-    # Two heads of 48 learn more than three of 32 (docs/results.md, "Two heads of 48"). Of the larger sizes, which have
-    # the plan's three query heads to each head of keys and values, this was not measured.
+    # Two heads of 48 learn more than three of 32, and four more than six (docs/results.md, "Two heads of 48"). Of the
+    # larger sizes, which have the plan's three query heads to each head of keys and values, this was not measured.
     "nano": _laptop(6, 96, (2, 1), 48, 240, 4_096),
-    "micro": _laptop(10, 192, (6, 2), 32, 512, 4_096),
+    "micro": _laptop(10, 192, (4, 2), 48, 496, 4_096),
     "mini": _laptop(14, 288, (9, 3), 32, 768, 8_192),
     "small": _laptop(24, 384, (6, 2), 64, 1_024, 8_192),
     "2.0": VidyaV2Config(),
@@ -245,5 +245,7 @@ SIZES = {
     "2.3": _shape(1_280, (21, 7), 3_456),
     "smollm2-135m": VidyaV2Config(vocab_size=49_152, context_length=8_192),
     "mobilellm-125m": VidyaV2Config(),
-    "nano-32": _laptop(6, 96, (3, 1), 32, 256, 4_096),  # what nano was before, and the nanos that ship still are
+    # What nano and micro were before, and the models that ship still are.
+    "nano-32": _laptop(6, 96, (3, 1), 32, 256, 4_096),
+    "micro-32": _laptop(10, 192, (6, 2), 32, 512, 4_096),
 }

@@ -13,8 +13,8 @@ eq. 5):
 
 `CURVES` are the measurements, `LAW` is the fit to them (by `fit`), `WITHOUT` are the fits without one of the curves.
 The spread of their predictions shows how uncertain the measured runs leave the law, not how wrong it is elsewhere.
-They were measured with nano-32 and its relatives, and a beta2 of 0.95. Today's nano, whose heads are larger, ends 0.03
-to 0.06 lower (docs/results.md).
+They were measured with nano-32, micro-32 and their relatives, and a beta2 of 0.95. Today's nano and micro, whose heads
+are larger, end 0.03 to 0.06 lower (docs/results.md).
 """
 
 from __future__ import annotations
