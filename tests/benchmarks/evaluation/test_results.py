@@ -242,6 +242,21 @@ def test_what_is_said_of_two_heads_is_what_the_runs_give() -> None:
     assert floats(printed) == pytest.approx([*chain.from_iterable(heads)], abs=5.1e-4)
 
 
+def test_what_is_said_of_the_heads_of_micro_is_what_the_runs_give() -> None:
+    study, results = load("micro_heads")
+    (comparison,), record, arm = study.comparisons(), read()["micro-heads"], study.arm[1].name
+    control, runs = results.of(comparison, study.control), results.of(comparison, arm)
+    apart = [score(runs[seed], 256) - score(control[seed], 256) for seed in control]
+    (printed,) = record.values("single pairs")
+    assert floats(printed) == pytest.approx([max(apart), min(apart)], abs=5.1e-4)
+    on_validation, on_test = (
+        difference(arm, study.control, study.path.stem, part=part) for part in ("documents", "test")
+    )
+    assert floats(" ".join(record.values(arm)[2:5])) == pytest.approx([*shown(on_validation)], abs=5.1e-4)
+    (printed,) = record.values("on the test text")
+    assert floats(printed) == pytest.approx([*shown(on_test)], abs=5.1e-4)
+
+
 def test_what_each_change_of_the_defaults_contributed_is_what_the_runs_give() -> None:
     study, results = load("nano_attribution")
     record, each, arms = read()["nano-attribution"], read()["nano-attribution-of-each"], [arm.name for arm in study.arm]
