@@ -12,6 +12,7 @@ class Column {
     this.messages = []; // of the conversation, each with a role and a content
     this.busy = null; // what ends the present request
     this.isWriting = false;
+    this.temperature = null; // of texts, during a conversation
     this.paper = new Paper(this.part("text"), this.part("paper"));
     this.listen();
   }
@@ -294,8 +295,13 @@ class Column {
     this.part("messages").setAttribute("aria-busy", isWriting); // a screen reader waits for the whole answer
   }
 
+  // A small model learned one answer to a question, and a mixture of two makes no sense: a conversation begins with the
+  // most likely tokens, and a text gets its temperature back.
   showMode() {
-    const { isTalking } = this;
+    const { isTalking } = this, temperature = this.part("temperature");
+    if (isTalking) [this.temperature, temperature.value] = [temperature.value, 0];
+    else if (this.temperature !== null) [this.temperature, temperature.value] = [null, this.temperature];
+    showSliders(this.part("settings"));
     this.part("writing").hidden = this.part("looking").hidden = isTalking;
     this.part("chat").hidden = !isTalking;
     this.messages = [];
