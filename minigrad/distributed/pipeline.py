@@ -21,15 +21,19 @@ import numpy as np
 
 from minigrad import nn, ops
 from minigrad.autograd.tensor import Tensor
+from minigrad.constants import IGNORE
 from minigrad.data.tokens.batches import Batch
 from minigrad.distributed.shares import cuts_between
 from minigrad.distributed.world import World
 from minigrad.errors import InputError
 from minigrad.experts import mixtures
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.loss_pass import LossPass, computing
 from minigrad.nn.module import Module
 from minigrad.optim.flat import gradient_array
 from minigrad.typing import Array
+
+_ADDS = "--pipeline cannot be given with modules that add to the loss, which only the last stage computes"
 
 
 def check_layers(model: LanguageModel, family: str, stages: int) -> None:
@@ -41,10 +45,7 @@ def check_layers(model: LanguageModel, family: str, stages: int) -> None:
             "take another --model, or leave out --pipeline"
         )
     if mixtures(model):
-        raise InputError(
-            "--pipeline cannot be given with experts: each layer adds a loss that balances them, and only the last "
-            "stage computes a loss"
-        )
+        raise InputError(f"{_ADDS}, as experts do to balance their load")
     if stages > layers:
         raise InputError(f"{layers} layers cannot be divided among {stages} processes: start {layers} or fewer")
 
@@ -140,7 +141,14 @@ class Pipeline:
         self._sending: list[Callable[[], object]] = []
 
     def accumulate(self, work: object, batch: Batch, step: int) -> float:
-        """Compute the gradients of this stage for all parts of a step; return the losses, in the last stage."""
+        """Compute the gradients of this stage for all parts of a step; return the losses, in the last stage.
+
+        Raises InputError for a batch with an objective of its own, and for modules that add to the loss.
+        """
+        if batch.objective is not None:
+            raise InputError(
+                "--pipeline computes cross-entropy, but a batch has another objective; leave out --pipeline"
+            )
         return self.run(batch.parts(self._num_parts), step=step, num_targets=batch.num_targets)
 
     def compile_kernels(self, batch: Batch) -> None:
@@ -175,7 +183,11 @@ class Pipeline:
         if self.world.rank > 0:
             shape = len(part.tokens), self.model.config.width
             x = Tensor(self._receive(shape, self.world.rank - 1), requires_grad=True)
-        y, output = self._pass(part, x)
+        current = LossPass(part.layout, part.targets != IGNORE)
+        with computing(current):
+            y, output = self._pass(part, x)
+        if current.added:
+            raise InputError(f"{_ADDS}; leave out --pipeline")
         if self._is_last:
             y = ops.linear_cross_entropy(output, self.model.head(), part.targets, part.weights)
         else:

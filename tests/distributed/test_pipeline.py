@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -190,13 +191,36 @@ def test_all_layers_are_divided_and_no_stage_but_the_last_is_without_one(family,
     [
         ("vidya-v2", {"value_residual": True}, 2, "but the layers of vidya-v2 read those of several"),
         ("wiola", {}, 2, "but the layers of wiola read those of several; take another --model, or leave out"),
-        ("gpt2", {"experts": 4}, 2, "--pipeline cannot be given with experts: each layer adds a loss"),
+        ("gpt2", {"experts": 4}, 2, "--pipeline cannot be given with modules that add to the loss, .*, as experts do"),
         ("gpt2", {}, 3, "2 layers cannot be divided among 3 processes: start 2 or fewer"),
     ],
 )
 def test_models_that_cannot_be_divided_are_refused(family, changes, stages, message):
     with pytest.raises(InputError, match=message):
         check_layers(tiny.build(family, **changes), family, stages)
+
+
+class Adding(nn.Wrapper):
+    """Adds to the loss."""
+
+    def forward(self, x):
+        if (current := nn.loss_pass()) is not None:
+            current.add((x * x).mean())
+        return self.inner(x)
+
+
+def test_what_only_the_last_stage_could_compute_is_refused():
+    def step(world: Room, model: LanguageModel, part: Batch) -> None:
+        Pipeline(model, world, parts=2).accumulate(None, part, 0)
+
+    own = dataclasses.replace(batch(), objective=lambda x, head, targets, weights: x.sum())
+    with pytest.raises(InputError, match="a batch has another objective"):
+        together(2, lambda world: step(world, build("gpt2"), own))
+    model = build("gpt2", tied_head=False)
+    name, block = next((name, each) for name, each in model.named_modules() if name.endswith("mlp"))
+    nn.replace(model, {name: Adding(block)})
+    with pytest.raises(InputError, match="modules that add to the loss, which only the last stage computes; leave out"):
+        step(World(), model, batch())
 
 
 def test_a_model_that_fits_is_not_refused():
