@@ -27,7 +27,12 @@ def section(records: Sequence[Mapping[str, Any]]) -> str:
     return f"<section>{chart}</section><p>{_EXPLAINED}</p>"
 
 
+def measured(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names under which the loads of the layers stand in lines of metrics.jsonl."""
+    return [*dict.fromkeys(name for each in records for name in each if name.startswith("expert_load_"))]
+
+
 def _relative(record: Mapping[str, Any]) -> list[float]:
     """Return the load of every expert of every layer relative to an equal share."""
-    layers = [load for name, load in record.items() if name.startswith("expert_load_")]
+    layers = [record[name] for name in measured([record])]
     return [share * len(load) for load in layers for share in load if share is not None]

@@ -76,7 +76,9 @@ class Adapting(Guest):
         """Return the context, and the decisions since the last line."""
         decisions, self.context.decisions = self.context.decisions, []
         changes = [each for each in decisions if each.context != each.before]
-        values = {"context": self.context.current, "decisions": [dataclasses.asdict(each) for each in decisions]}
+        values: dict[str, Any] = {"context": self.context.current}
+        if decisions:
+            values["decisions"] = [dataclasses.asdict(each) for each in decisions]
         said = [f"context: {each.before:,} -> {each.context:,} tokens from step {each.place:,} on" for each in changes]
         return Note(values, said)
 
@@ -97,7 +99,8 @@ class Loads(Guest):
 
     def examine(self, run: Run) -> Finding:
         """Return the section of the report."""
-        return Finding(load.section(metrics.read(run.folder.path)), {}, "")
+        lines = metrics.read(run.folder.path)
+        return Finding(load.section(lines), {}, "", drawn=load.measured(lines))
 
 
 def guests_of(settings: RunSettings, model: LanguageModel) -> list[Guest]:

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from minigrad.autograd.profile import Profile
@@ -38,8 +38,7 @@ _REPORT_SECONDS = 0.5  # to write the report, and to end the process
 class Note(NamedTuple):
     """What a guest adds to a line of the log: values for metrics.jsonl, and sentences printed below the line.
 
-    A value is a number or a list of numbers, and the file holds a list. A value with the name of a field of
-    `Measurement`, as "reward", has the type of that field.
+    A value is a number, a list of numbers or a list of objects; the file holds it as it is. Its name is no other's.
     """
 
     values: Mapping[str, Any]
@@ -49,12 +48,14 @@ class Note(NamedTuple):
 class Finding(NamedTuple):
     """What a guest found at the end: a section of the report, figures for minigrad.json, and a sentence to print.
 
-    A section or a sentence may be empty.
+    A section or a sentence may be empty. What the section draws, of the values noted in the log, the report draws
+    nowhere else.
     """
 
     section: str
     figures: dict[str, float]
     verdict: str
+    drawn: Collection[str] = ()
 
 
 class Guest:

@@ -15,7 +15,7 @@ from typing import Any
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import parse_object, with_null
 from minigrad.formats.typed import read_dataclass
-from minigrad.options import REQUIRED, option
+from minigrad.options import REQUIRED, option, shown
 from minigrad.system.files import read_bytes, reason, write_text
 from minigrad.typing import PathLike
 
@@ -51,34 +51,28 @@ class Measurement:
     val_bits_per_byte: float | None = None
     val_loss_repeated: float | None = None  # per token that completes a pair seen before in its sequence
     val_loss_others: float | None = None  # per any other token
-    reward: float | None = option(None, "mean of the answers of the last step, if answers are rewarded")
-    context: int | None = option(None, "tokens of the longest sequence of the last step, if it adapts", at_least=1)
-    decisions: list[dict[str, float | None]] = field(default_factory=list)  # on the context, since the last line
-    extra: dict[str, list[float]] = field(default_factory=dict)  # by modules and guests, such as merge ratios
+    extra: dict[str, Any] = field(default_factory=dict)  # by modules and guests: a number, several, or objects
 
     def as_record(self) -> dict[str, Any]:
         """Return the measurement as in metrics.jsonl: without the values that are None."""
         record: dict[str, Any] = {}
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
-            if value is not None and each.name not in ("extra", "decisions"):
+            if value is not None and each.name != "extra":
                 record[each.name] = int(value) if each.type.startswith("int") else float(value)
-        if self.decisions:
-            record["decisions"] = self.decisions
-        return record | {name: _numbers(each) for name, each in self.extra.items()}
+        return record | {name: _plain(each) for name, each in self.extra.items()}
 
 
-def _numbers(values: Any) -> list[float]:
-    """Return numbers as a list, or a single one as a list of one."""
+def _plain(value: Any) -> Any:
+    """Return what a module or a guest measured as JSON has it: a number, a list of numbers, or one of objects."""
     try:
-        return [float(value) for value in values]
+        items = list(value)
     except TypeError:
-        return [float(values)]
+        return value if isinstance(value, int) else float(value)
+    return [each if isinstance(each, dict) else float(each) for each in items]
 
 
 FIELDS = {each.name for each in dataclasses.fields(Measurement)}
-OF_GUESTS = {"reward", "context", "decisions"}
-"""The fields that guests measure."""
 
 
 class Metrics:
@@ -126,15 +120,14 @@ def read(run: PathLike) -> list[dict[str, Any]]:
 def _checked(record: dict[str, Any]) -> dict[str, Any]:
     """Return a line if each value has the type of its field; raises InputError otherwise.
 
-    A list under another name is what a module or a guest measured. Null, a value that is not finite, is allowed for
+    Under other names, modules and guests measured. Null, a value that is not finite, is allowed for those and for
     `_MAY_BE_NULL`.
     """
-    extra = {name: value for name, value in record.items() if name not in FIELDS}
+    for name, value in record.items():
+        items = value if isinstance(value, list) else [value]
+        if name not in FIELDS and not all(each is None or isinstance(each, int | float | dict) for each in items):
+            raise InputError(f"{name} is {shown(value)}, not a number, several, or objects")
     present = {name: value for name, value in record.items() if name in FIELDS}
     finite = {name: 0.0 if value is None and name in _MAY_BE_NULL else value for name, value in present.items()}
-    numbers = {
-        name: [0.0 if item is None else item for item in value] if isinstance(value, list) else value
-        for name, value in extra.items()
-    }
-    read_dataclass(Measurement, finite | {"extra": numbers})
+    read_dataclass(Measurement, finite)
     return record

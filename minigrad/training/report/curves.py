@@ -6,7 +6,7 @@ import itertools
 import math
 import operator
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from minigrad.pages.chart import Series, thinned
@@ -63,19 +63,28 @@ def series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: flo
     return Series(label, [record[over] for record in present], values)
 
 
-def extra_curves(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Series]]:
-    """Return the curves of the lists that modules and guests measure; `minigrad.experts.load` draws its own."""
-    known = metrics.FIELDS
-    every = dict.fromkeys(name for record in records for name in record if name not in known)
-    names = (name for name in every if not name.startswith("expert_load_"))
-    return {name: _lines(name, [record for record in records if record.get(name)]) for name in names}
+def extra_curves(records: Sequence[Mapping[str, Any]], elsewhere: Collection[str] = ()) -> dict[str, list[Series]]:
+    """Return the curves of the numbers that modules and guests measure, but of those that are drawn `elsewhere`."""
+    known = {*metrics.FIELDS, *elsewhere}
+    curves = dict[str, list[Series]]()
+    for name in dict.fromkeys(name for record in records for name in record if name not in known):
+        if rows := [(record["step"], row) for record in records if (row := _numbers(record.get(name, [])))]:
+            curves[name] = _lines(name, thinned(rows))
+    return curves
 
 
-def _lines(name: str, records: Sequence[Mapping[str, Any]]) -> list[Series]:
-    rows = [[math.nan if value is None else value for value in record[name]] for record in records]
-    steps = [record["step"] for record in records]
-    columns = list(zip(*rows, strict=False))
+def _numbers(measured: Any) -> list[float]:
+    """Return one number or several, null as NaN; none of objects."""
+    items = measured if isinstance(measured, list) else [measured]
+    return [math.nan if each is None else each for each in items if not isinstance(each, dict)]
+
+
+def _lines(name: str, rows: Sequence[tuple[int, list[float]]]) -> list[Series]:
+    steps = [step for step, _ in rows]
+    columns = list(zip(*(row for _, row in rows), strict=False))
+    if len(columns) == 1:
+        return [Series(name, steps, columns[0])]
     if len(columns) <= _MOST_LINES:
         return [Series(str(number), steps, values) for number, values in enumerate(columns, start=1)]
     lines = (("largest", max), ("mean", statistics.fmean), ("smallest", min))
-    return [Series(label, steps, list(map(of_row, rows))) for label, of_row in lines]
+    return [Series(label, steps, [of_row(row) for _, row in rows]) for label, of_row in lines]

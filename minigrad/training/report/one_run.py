@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,13 @@ def write_report(
     settings: Mapping[str, Any],
     seconds: float,
     memory: int,
-    sections: Sequence[str] = (),
+    sections: Sequence[tuple[str, Collection[str]]] = (),
 ) -> Path:
     """Write report.html into the run folder `run` from its record and its metrics.jsonl, and return its path.
 
-    `seconds` are those of the whole run, `memory` is its peak in bytes, 0 where it is unknown; `sections` of HTML go
-    below the charts. Raises RunError if the file cannot be written.
+    `seconds` are those of the whole run, `memory` is its peak in bytes, 0 where it is unknown; `sections` of HTML, each
+    with the names of the measurements that it draws, go below the charts. Raises RunError if the file cannot be
+    written.
     """
     records, result, title = metrics.read(run), record.result, f"{record.family} {record.size}"
     verdict = compare_with_xz(result)
@@ -58,8 +59,8 @@ def write_report(
         f"<h1>{escape(title)}</h1><p>{escape(trained)}</p>",
         f"<p class=verdict>{escape(verdict)}</p>",
         _facts(records, seconds, memory) if records else "<p>No step was logged.</p>",
-        _charts(records, known) if records else "",
-        *sections,
+        _charts(records, known, {name for _, drawn in sections for name in drawn}) if records else "",
+        *(section for section, _ in sections),
         "<h2>What it wrote</h2>" if samples else "",
         *(f"<figure><figcaption>{step}</figcaption><pre>{text}</pre></figure>" for step, text in written),
         f"<h2>Repeat this run</h2><pre>{escape(result['command'])}</pre>",
@@ -99,10 +100,10 @@ def _facts(records: Sequence[Mapping[str, Any]], seconds: float, memory: int) ->
     return f"<dl>{''.join(f'<div><dt>{name}<dd>{value}</div>' for name, value in facts.items())}</dl>"
 
 
-def _charts(records: Sequence[Mapping[str, Any]], baselines: Sequence[tuple[str, float]]) -> str:
+def _charts(
+    records: Sequence[Mapping[str, Any]], baselines: Sequence[tuple[str, float]], elsewhere: Collection[str]
+) -> str:
     losses = [series("training", even(records), "bits_per_byte"), series("validation", records, "val_bits_per_byte")]
-    sometimes = (("Context, tokens", "context", 1.0), ("Reward", "reward", 1.0))
-    present = [chart for chart in sometimes if any(chart[1] in each for each in records)]
     figures = [captioned("Loss, bits per byte", losses, references=baselines)]
     explained = [_VALIDATION_EXPLAINED]
     if any("val_loss_repeated" in record for record in records):
@@ -110,8 +111,9 @@ def _charts(records: Sequence[Mapping[str, Any]], baselines: Sequence[tuple[str,
         lines = [series(label, records, key) for label, key in names.items()]
         figures.append(captioned(_COPYING, lines, references=[("copies", COPIES)]))
         explained.append(_COPYING_EXPLAINED)
-    figures += [captioned(title, [series(title, records, key, unit)]) for title, key, unit in (*EVERY_LINE, *present)]
-    figures += [captioned(title, lines) for title, lines in extra_curves(records).items()]
+    figures += [captioned(title, [series(title, records, key, unit)]) for title, key, unit in EVERY_LINE]
+    own = extra_curves(records, elsewhere)
+    figures += [captioned(name.replace("_", " ").capitalize(), lines) for name, lines in own.items()]
     return f"<section>{''.join(figures)}</section>{''.join(f'<p>{words}</p>' for words in explained)}"
 
 

@@ -79,7 +79,7 @@ def finish(run: Run) -> TrainResult | None:
         settings=stored(settings),
         seconds=result.seconds,
         memory=memory,
-        sections=[found.section for found in findings if found.section],
+        sections=[(found.section, found.drawn) for found in findings if found.section],
     )
     _say_result(run, result, findings, memory, path)
     return result

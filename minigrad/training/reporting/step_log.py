@@ -18,7 +18,7 @@ from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.system.terminal import close_output, fold_blank_lines, printable, say
 from minigrad.system.units import format_seconds, plural
 from minigrad.training.folder.checkpoint import Totals
-from minigrad.training.folder.metrics import FIELDS, OF_GUESTS, VALIDATION, Measurement, Metrics
+from minigrad.training.folder.metrics import FIELDS, VALIDATION, Measurement, Metrics
 from minigrad.training.run import Run
 
 _COLUMNS = {
@@ -156,7 +156,6 @@ class StepLog:
             tokens_per_second=new_tokens / max(run.pace.seconds_of_steps - self._logged, 1e-9),
             memory_bytes=hardware.memory_bytes() + forks.memory_bytes_of_all(),
             **({f"val_{name}": getattr(score, name) for name in VALIDATION} if score else {}),
-            **{name: values.pop(name) for name in OF_GUESTS & values.keys()},
             extra=values,
         )
         run.totals, self._logged, self._logged_step = Totals(), run.pace.seconds_of_steps, run.step
@@ -205,7 +204,7 @@ def _joined(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what modules and guests measured; raises InputError for a name that is taken."""
     found = dict[str, Any]()
     for name, value in (each for part in parts for each in part.items()):
-        if name in found or name in FIELDS - OF_GUESTS:
+        if name in found or name in FIELDS:
             raise InputError(
                 f"a line of metrics.jsonl has another {name!r} already: give what a guest notes another name"
             )

@@ -56,9 +56,11 @@ def test_a_missing_or_unknown_key_is_refused(tmp_path):
     assert metrics.read(tmp_path) == []
 
 
-def test_a_value_of_a_guest_may_be_a_number_or_several(tmp_path):
-    Metrics(tmp_path).append(Measurement(**line(1), extra={"mine": 0.5, "own": np.array(2), "each": np.array([1, 2])}))
-    assert metrics.read(tmp_path) == [line(1, mine=[0.5], own=[2.0], each=[1.0, 2.0])]
+def test_a_value_of_a_guest_may_be_a_number_or_several_or_objects(tmp_path):
+    numbers = {"mine": 0.5, "whole": 2, "own": np.array(2), "each": np.array([1, 2])}
+    objects = {"chosen": [{"place": 3, "why": None}], "none": []}
+    Metrics(tmp_path).append(Measurement(**line(1), extra=numbers | objects))
+    assert metrics.read(tmp_path) == [line(1, mine=0.5, whole=2, own=2.0, each=[1.0, 2.0], **objects)]
 
 
 def test_numpy_numbers_are_written_as_numbers(tmp_path):
@@ -153,7 +155,8 @@ def test_a_value_of_a_family_that_is_not_finite_becomes_null(tmp_path):
         ({"seconds": None}, "seconds takes a finite number of at least 0, not None"),
         ({"step": -1}, r"step takes a whole number of at least 0 .*, not -1"),
         ({"val_loss": {}}, "val_loss takes a finite number, not {}"),
-        ({"merged": 3}, "extra.merged is 3, not a list"),
+        ({"merged": "a"}, "merged is 'a', not a number, several, or objects"),
+        ({"merged": [1.0, "a"]}, r"merged is \[1.0, 'a'\], not a number, several, or objects"),
     ],
 )
 def test_a_line_with_a_value_of_another_type_is_named(tmp_path, changes, message):

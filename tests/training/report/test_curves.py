@@ -62,7 +62,8 @@ def test_what_only_a_family_measures_is_a_curve_for_each_number():
         {"step": 2, "loss": 2.0, "merge_ratio": [0.5, None], "load": list(range(10)), "expert_load_0": [1.0]},
         {"step": 3, "loss": 2.0, "merge_ratio": [0.25, 0.75], "load": [1.0] * 10},
     ]
-    curves = extra_curves(records)
+    assert "expert_load_0" in extra_curves(records)
+    curves = extra_curves(records, elsewhere=["expert_load_0"])
     assert list(curves) == ["merge_ratio", "load"]
     first, second = curves["merge_ratio"]
     assert (first.label, first.steps, list(first.values)) == ("1", [2, 3], [0.5, 0.25])

@@ -74,9 +74,10 @@ def test_the_page_names_the_model_and_its_result(run):
 
 
 def test_the_context_has_a_picture_if_it_adapts(run):
-    assert "Context, tokens" not in write(run)
-    Metrics(run).append(Measurement(*[1] * 9, context=64))
-    assert "Context, tokens" in write(run)
+    assert "<figcaption>Context</figcaption>" not in write(run)
+    Metrics(run).append(Measurement(*[1] * 9, extra={"context": 64, "decisions": [{"context": 64, "before": 32}]}))
+    assert "<figcaption>Context</figcaption>" in write(run)
+    assert "Decisions" not in write(run)
 
 
 def test_the_baselines_are_lines_beside_the_loss(run):
@@ -87,9 +88,9 @@ def test_the_baselines_are_lines_beside_the_loss(run):
 
 
 def test_what_only_a_family_measures_has_a_picture(run):
-    assert "merge_ratio" not in write(run)
+    assert "Merge ratio" not in write(run)
     Metrics(run).append(Measurement(*[1] * 9, extra={"merge_ratio": [0.25, 0.5]}))
-    assert "<figcaption>merge_ratio</figcaption>" in write(run)
+    assert "<figcaption>Merge ratio</figcaption>" in write(run)
 
 
 def test_the_page_refers_to_no_other_file(run):
