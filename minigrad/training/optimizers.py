@@ -71,18 +71,18 @@ def compile_update(settings: RunSettings) -> None:
 
 
 def kept_elements(model: LanguageModel, settings: ChosenOptimisation) -> int:
-    """Return how many elements a run keeps beside weights and gradients, of all its processes together."""
+    """Return how many elements the optimizers of all processes keep together, beside weights and gradients."""
     moments = int(settings.momentum > 0) if settings.optimizer == "sgd" else 2
     without_second = parameters_in_layers(model) if settings.optimizer == "muon" else 0
-    return (moments + (settings.ema is not None)) * model.num_trained() - without_second
+    return moments * model.num_trained() - without_second
 
 
 def bytes_kept(model: LanguageModel, settings: RunSettings, world: World) -> tuple[int, int]:
     """Return the bytes that a process keeps beyond AdamW's moments, and the bytes of the copy for checkpoints."""
-    kept = kept_elements(model, settings)
-    more = kept - 2 * model.num_trained()
-    written = kept + sum(array.size for array in trained(model).values())
-    return more * settings.itemsize // world.size, (world.rank == 0) * written * settings.itemsize
+    moments, averages = kept_elements(model, settings), (settings.ema is not None) * model.num_trained()
+    more = (moments - 2 * model.num_trained()) / world.size + averages  # each process has all averages
+    written = moments + averages + sum(array.size for array in trained(model).values())
+    return int(more * settings.itemsize), (world.rank == 0) * written * settings.itemsize
 
 
 def parameters_in_layers(model: LanguageModel) -> int:

@@ -76,7 +76,7 @@ def test_a_step_asks_as_much_as_it_has_room_for() -> None:
     room = some.most_prompt + some.most_answer
     assert some._questions(8) == 8 * 64 // (GROUP * room) > 1
     assert some._questions(1) == 1
-    assert some.tokens_before(3, seed=0, batch_size=8) == 3 * some.tokens_per_pass(8) <= 3 * 8 * 64
+    assert some.tokens_before(3, seed=0, batch_size=8) == 3 * some.tokens_before(1, seed=0, batch_size=8) <= 3 * 8 * 64
     assert some.describe(8) == f": {some._questions(8)} questions with {GROUP} answers each"
     assert some.attended_length() == room
     assert f"up to {some.most_answer} tokens" in some.summary()

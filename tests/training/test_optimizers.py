@@ -48,14 +48,23 @@ def test_sgd_gets_its_momentum_and_decay_and_keeps_one_velocity() -> None:
     assert kept_elements(model, replace(settings, momentum=0.0)) == 0
 
 
-def test_what_is_kept_beside_weights_and_gradients_is_what_the_optimizer_and_the_average_hold() -> None:
+def test_what_is_kept_beside_weights_and_gradients_is_what_the_optimizer_holds() -> None:
     model = tiny.build("gpt2")
     for name in NAMES:
         settings: Any = SimpleNamespace(optimizer=name, weight_decay=0.1, beta1=0.9, beta2=0.95, momentum=0.9, ema=None)
         held = sum(array.size for moments in optimizer_of(model, settings).moments() for array in moments)
         assert kept_elements(model, settings) == held
-        settings.ema = 0.9
-        assert kept_elements(model, settings) == held + model.num_parameters()
+
+
+def test_each_of_several_processes_keeps_all_averages_and_its_share_of_the_moments() -> None:
+    model = tiny.build("gpt2")
+    size, plain = 4 * model.num_parameters(), RunSettings(optimizer="adamw")
+    averaged = replace(plain, ema=0.9)
+    for rank, count in ((0, 1), (0, 2), (1, 4)):
+        world: Any = SimpleNamespace(rank=rank, size=count)
+        before, after = (bytes_kept(model, settings, world) for settings in (plain, averaged))
+        assert (before[0], after[0]) == (0, size)  # beyond AdamW's moments
+        assert after[1] - before[1] == (size if rank == 0 else 0)
 
 
 def test_muon_is_chosen_where_it_is_a_small_part_of_a_step() -> None:

@@ -24,7 +24,7 @@ class Source(Protocol):
         """Return the number of tokens read before step `step`."""
 
     def tokens_per_pass(self, batch_size: int) -> int:
-        """Return the number of tokens in one pass over the data."""
+        """Return the number of tokens in one pass over the data; 0 if these have no end."""
 
     def attended_length(self) -> float:
         """Return the mean sequence length, weighted by tokens."""

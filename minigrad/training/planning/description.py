@@ -130,11 +130,11 @@ def _length(plan: Plan) -> str:
     if steps and plan.done >= steps:
         return f"ended after {plural(steps, 'step')}; {settings.larger_limit} continues this run"
     tokens = plan.tokens_to_come()
-    per_pass = max(plan.source.tokens_per_pass(settings.batch * settings.accumulate), 1)
+    per_pass = plan.source.tokens_per_pass(settings.batch * settings.accumulate)
     read = "lessons" if settings.is_lesson else "texts on average" if isinstance(plan.text.corpus, Mixture) else "text"
-    passes = f"{tokens / per_pass:.1f} passes over the {read}"
-    worth, warning = scaling.LAW.worth_of_pass((plan.tokens_before(plan.done) + tokens) / per_pass), ""
-    if worth < _LEAST_WORTH and not settings.is_lesson:
+    passes = f", {tokens / per_pass:.1f} passes over the {read}" if per_pass else ""
+    number, warning = (plan.tokens_before(plan.done) + tokens) / max(per_pass, 1), ""
+    if scaling.LAW.worth_of_pass(number) < _LEAST_WORTH and not settings.is_lesson:
         warning = "; the text is read so often that the last pass teaches almost nothing, and the model learns it by "
         warning += "heart: take less time, or more --data"
     if not steps:
@@ -142,10 +142,10 @@ def _length(plan: Plan) -> str:
         done = f" ({plural(plan.done, 'step')} done)" if plan.done else ""
         if not tokens:
             return f"{minutes}{done}: too short for an estimate; the run makes at least two steps"
-        return f"{minutes}{done}: about {format_estimate(tokens)} tokens, {passes}{warning}"
+        return f"{minutes}{done}: about {format_estimate(tokens)} tokens{passes}{warning}"
     done = f" ({plan.done:,} are done)" if plan.done else ""
     in_all = f"in about {format_seconds(tokens / speed + plan.seconds_after())}"
-    return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens, {passes}, {in_all}{warning}"
+    return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens{passes}, {in_all}{warning}"
 
 
 def text_rows(text: TokenizedCorpus, vocab_size: int, num_tokens: float | None) -> dict[str, str]:
