@@ -1,5 +1,5 @@
 """Mixtures of experts: the layer that replaces a feed-forward block, its settings, and its load in the report."""
 
-from minigrad.experts.mixture import Experts, active_parameters, mixtures
+from minigrad.experts.mixture import Experts, mixtures
 
-__all__ = ["Experts", "active_parameters", "mixtures"]
+__all__ = ["Experts", "mixtures"]

@@ -155,12 +155,6 @@ def mixtures(model: Module) -> list[Experts]:
     return [module for _, module in model.named_modules() if isinstance(module, Experts)]
 
 
-def active_parameters(model: Module) -> int:
-    """Return the number of parameters that take part in the computation of one token."""
-    idle = (parameter for _, module in model.named_modules() for parameter in module.idle())
-    return model.num_parameters() - sum(parameter.size for parameter in idle)
-
-
 def balance_loss(routing: Routing, counted: Array, layout: Layout) -> Tensor:
     r"""Return 1 if all experts are chosen equally often, and usually more if they are not: $N \sum_i f_i P_i$.
 

@@ -157,6 +157,11 @@ class Module:
         """Return the number of elements of all parameters; a shared (tied) matrix counts once."""
         return sum(parameter.size for parameter in self.parameters())
 
+    def num_active(self) -> int:
+        """Return the number of elements of the parameters that take part in the computation of one token."""
+        unused = (parameter for _, module in self.named_modules() for parameter in module.idle())
+        return self.num_parameters() - sum(parameter.size for parameter in unused)
+
     def num_trained(self) -> int:
         """Return the number of elements of the parameters that are trained, which are not frozen."""
         return sum(parameter.size for parameter in self.parameters() if parameter.requires_grad)

@@ -15,7 +15,7 @@ import models
 from minigrad import InputError
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.batches import Batch
-from minigrad.experts import active_parameters, mixtures
+from minigrad.experts import mixtures
 from minigrad.formats.gguf.network import read_network
 from minigrad.formats.json_files import read_json
 from minigrad.nn import Layout
@@ -145,10 +145,10 @@ def test_counts_plans_and_matrices_of_a_model_with_experts(family: str) -> None:
     layers = dense.config.num_layers
     assert len(blocks) == layers
     assert sparse.num_parameters() == dense.num_parameters() + layers * (7 * each + router)
-    assert active_parameters(sparse) == dense.num_parameters() + layers * (each + router)
+    assert sparse.num_active() == dense.num_parameters() + layers * (each + router)
     weights = sum(p.size for p in blocks[0].experts[0].parameters() if p.ndim == 2)
     assert sparse.macs_per_token(64) == dense.macs_per_token(64) + layers * (weights + router)
-    assert active_parameters(dense) == dense.num_parameters()
+    assert dense.num_active() == dense.num_parameters()
     experts = {id(p) for block in blocks for p in block.parameters() if p.ndim == 2}
     assert experts <= {id(p) for p in matrices_of(sparse)}
     assert sparse.config.activations_per_token() > dense.config.activations_per_token()

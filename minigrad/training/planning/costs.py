@@ -13,7 +13,6 @@ import numpy as np
 from minigrad.distributed.pipeline import largest_stage
 from minigrad.distributed.world import World
 from minigrad.evaluate.rivals import MOST_BYTES, xz_dictionary
-from minigrad.experts import active_parameters, mixtures
 from minigrad.kernels.gemm import backend as products
 from minigrad.kernels.rowwise.gating import swiglu_forward
 from minigrad.nn.language_model import LanguageModel
@@ -28,7 +27,7 @@ from minigrad.training.settings import RunSettings
 _OVERHEAD = 90
 _EACH_LAYER = 45  # channels: a layer takes as long as if it were wider by this much
 _SHARED = 1.5  # times as long where threads share every product, and wait for each other
-_EXPERTS_OVERHEAD = 1.6  # times as long with experts, whose products have fewer rows; fitted to 8 experts on nano
+_SPARSE = 1.6  # times as long where a token skips experts, whose products have fewer rows; fitted to 8 experts on nano
 _UPDATE = 1.5  # Muon's small products take this many times as long as large products of equal FLOPs
 
 
@@ -71,11 +70,9 @@ def flops_per_token(model: LanguageModel, context: float) -> float:
 
 
 def in_each_token(model: LanguageModel) -> str:
-    """Return in words how many experts and parameters a token passes through; "" without experts."""
-    for block in mixtures(model)[:1]:
-        shares = f"{block.per_token} of {len(block.experts)} experts"
-        return f"; each token passes through {shares}, so through {active_parameters(model):,} of them"
-    return ""
+    """Return in words how many parameters take part in the computation of a token; "" if all do."""
+    active = model.num_active()
+    return f"; {active:,} of them take part in the computation of a token" if active < model.num_parameters() else ""
 
 
 def tokens_per_second(
@@ -90,8 +87,8 @@ def tokens_per_second(
     elements = float(_OVERHEAD * config.num_layers * (config.width + _EACH_LAYER))
     if replicas is not None and replicas < hardware.threads():
         elements *= _SHARED
-    if mixtures(model):
-        elements *= _EXPERTS_OVERHEAD
+    if model.num_active() < model.num_parameters():
+        elements *= _SPARSE
     flops = flops_per_token(model, context) + _UPDATE * update
     return float(1 / (flops / rates.products + elements / rates.elements))
 
