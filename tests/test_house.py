@@ -76,10 +76,9 @@ ALLOWED: dict[str, set[str]] = {
     | TRAINING
     | {"minigrad.training.settings", "minigrad.training.parallel"},
     "minigrad.training.planning": NN
-    | GUESTS
     | TRAINING
     | {f"minigrad.training.{name}" for name in ("settings", "parallel", "optimizers")},
-    "minigrad.training.folder": NN | GUESTS | TRAINING | {"minigrad.training.settings", "minigrad.training.budget"},
+    "minigrad.training.folder": NN | TRAINING | {"minigrad.training.settings", "minigrad.training.budget"},
     "minigrad.training": NN
     | GUESTS
     | TRAINING
