@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.system": {"minigrad.errors"},  # runs before NumPy loads
     "minigrad.distributed": SYSTEM | {"numpy"},  # what it meets of NumPy are arrays; it runs before NumPy loads
     "minigrad.formats": SYSTEM | {"numpy", "safetensors"},
-    "minigrad.formats.gguf": SYSTEM | {"numpy", "minigrad.formats", "tokenizer"},
+    "minigrad.formats.gguf": SYSTEM | {"numpy", "minigrad.formats", "tokenizer.formats", "tokenizer.vocabulary"},
     "minigrad.formats.gguf.__main__": SYSTEM | {"minigrad.formats", "minigrad.cli", "models.pretrained", "tokenizer"},
     "minigrad.formats.transformers.__main__": SYSTEM | {"minigrad.formats", "minigrad.cli"},
     "minigrad.kernels": SYSTEM | {"numpy", "minigrad.kernels.jit"},  # jit, rows, threads, cpu

@@ -190,9 +190,9 @@ def _read(
 
 def check_name(name: str) -> None:
     """Raise InputError, naming the closest, if there is no corpus of that name: see `load`. Nothing is read."""
-    if os.path.islink(name) and not exists(name):  # noqa: PTH114
-        raise InputError(f"{name} is a link to {Path(name).readlink()}, where there is nothing.")
     if not is_known(name):
+        if os.path.islink(name):  # noqa: PTH114
+            raise InputError(f"{name} is a link to {Path(name).readlink()}, where there is nothing.")
         raise InputError(
             f"there is no data called {name!r}. {closest(name, NAMES)}Expected {', '.join(NAMES)}, a file, a folder or "
             "an address that starts with http."

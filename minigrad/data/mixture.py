@@ -170,7 +170,7 @@ def parse_shares(data: str, flag: str = "--data") -> dict[str, float]:
             raise InputError(f"{flag} {data}: {part!r} has no {missing}; expected NAME:WEIGHT,NAME:WEIGHT,...")
         if not _is_number(weight) or not 0 < float(weight) < math.inf:
             raise InputError(f"{flag} {data}: the weight of {name} is {weight!r}; expected a number above 0")
-        if name in weights:
+        if corpus.identity(name) in map(corpus.identity, weights):
             raise InputError(f"{flag} {data}: {name} is given twice; give it once, with the sum of its weights")
         weights[name] = float(weight)
     total = sum(weights.values())

@@ -33,8 +33,6 @@ from minigrad.nn.module import Module
 from minigrad.optim.flat import gradient_array
 from minigrad.typing import Array
 
-_ADDS = "--pipeline cannot be given with modules that add to the loss, which only the last stage computes"
-
 
 def check_layers(model: LanguageModel, family: str, stages: int) -> None:
     """Raise InputError if a model cannot be divided into this many stages."""
@@ -45,7 +43,10 @@ def check_layers(model: LanguageModel, family: str, stages: int) -> None:
             "take another --model, or leave out --pipeline"
         )
     if mixtures(model):
-        raise InputError(f"{_ADDS}, as experts do to balance their load")
+        raise InputError(
+            "--pipeline cannot be given with experts: they add a loss that balances their load, and only the last "
+            "stage computes a loss; leave out one of them"
+        )
     if stages > layers:
         raise InputError(f"{layers} layers cannot be divided among {stages} processes: start {layers} or fewer")
 
@@ -187,7 +188,10 @@ class Pipeline:
         with computing(current):
             y, output = self._pass(part, x)
         if current.added:
-            raise InputError(f"{_ADDS}; leave out --pipeline")
+            raise InputError(
+                "--pipeline cannot be given with modules that add to the loss, because only the last stage computes "
+                "one; leave out --pipeline"
+            )
         if self._is_last:
             y = ops.linear_cross_entropy(output, self.model.head(), part.targets, part.weights)
         else:

@@ -198,7 +198,9 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
         say(sentence, sys.stderr)
 
     held_out = record.used.get("held_out")
-    is_its_own = bool(record.text_name) and config.data in (None, record.text_name)
+    is_its_own = bool(record.text_name) and (
+        config.data is None or mixture.identities(config.data) == mixture.identities(record.text_name)
+    )
     is_its_own = is_its_own or (held_out in corpus.NAMES and config.data == held_out)
     if config.data is None and not is_its_own:
         raise InputError(f"{config.run} names no text: it was not written by train.py. Give --data")

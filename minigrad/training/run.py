@@ -38,7 +38,8 @@ _REPORT_SECONDS = 0.5  # to write the report, and to end the process
 class Note(NamedTuple):
     """What a guest adds to a line of the log: values for metrics.jsonl, and sentences printed below the line.
 
-    A value is a number, a list of numbers or a list of objects; the file holds it as it is. Its name is no other's.
+    A value is a number, a list of numbers or a list of objects; the file holds it as it is. No other value may have its
+    name.
     """
 
     values: Mapping[str, Any]
@@ -48,8 +49,7 @@ class Note(NamedTuple):
 class Finding(NamedTuple):
     """What a guest found at the end: a section of the report, figures for minigrad.json, and a sentence to print.
 
-    A section or a sentence may be empty. What the section draws, of the values noted in the log, the report draws
-    nowhere else.
+    A section or a sentence may be empty. The report does not draw the measurements named in `drawn` a second time.
     """
 
     section: str
@@ -249,12 +249,14 @@ class Run:
         self.arrays_of_guests()  # a name that is used twice is refused before the first step
 
     def arrays_of_guests(self) -> Arrays:
-        """Return the arrays that guests keep in a checkpoint; raises InputError for a name that two of them use."""
+        """Return the arrays that guests keep in a checkpoint; raises InputError for a name that it has already."""
         found: Arrays = {}
+        moments = optimizers.named_moments(self.model, self.optimizer)
+        taken = {*self.model.state_dict(), *(f"{name}.{kind}" for name, _, kinds in moments for kind in kinds)}
         for guest in self.guests:
             own, kind = guest.arrays(self), type(guest).__name__
-            if taken := sorted(found.keys() & own.keys()):
-                raise InputError(f"two guests keep an array called {taken[0]!r}: give that of {kind} another name")
+            if twice := sorted((taken | found.keys()) & own.keys()):
+                raise InputError(f"a checkpoint has another array called {twice[0]!r}: rename that of {kind}")
             found |= own
         return found
 

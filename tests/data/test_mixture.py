@@ -153,3 +153,5 @@ def test_a_file_is_one_text_however_its_path_is_spelled(tmp_path, monkeypatch):
     spelled = [mixture.identities(f"{name}:3,python-docs:1") for name in ("a.txt", "./a.txt", str(tmp_path / "a.txt"))]
     assert spelled == 3 * [{str((tmp_path / "a.txt").resolve()): 0.75, "python-docs": 0.25}]
     assert mixture.identities("gone.txt") == {"gone.txt": 1.0}
+    with pytest.raises(InputError, match=r"\./a\.txt is given twice"):
+        mixture.parse_shares("a.txt:1,./a.txt:1")

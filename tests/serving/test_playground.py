@@ -224,6 +224,8 @@ def test_a_conversation_is_that_of_the_api(browser: Browser, make_served: Callab
         fill(page, {"count-1": 20, "seed-1": 4})
         click(page, "#as-chat-1")
         assert fields(page, ["temperature-1"]) == ["0"]  # a mixture of two answers makes no sense
+        kept = page.run("playground.fields.find(([field]) => field.id === 'temperature-1')[1]")
+        assert kept == "0.8"  # in a link, which is to a text
         fill(page, {"temperature-1": 0.8})
         page.run(f"document.getElementById('message-1').value = {question!r}")
         page.run("document.getElementById('ask-1').requestSubmit()")

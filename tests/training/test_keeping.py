@@ -41,11 +41,11 @@ def test_the_first_process_writes_what_one_process_continues_from(make, tmp_path
 class Counting(Guest):
     """Keeps an array of its own type."""
 
-    def __init__(self) -> None:
-        self.counts = np.zeros(2, np.int64)
+    def __init__(self, name: str = "counts") -> None:
+        self.array_name, self.counts = name, np.zeros(2, np.int64)
 
     def arrays(self, run):
-        return {"counts": self.counts}
+        return {self.array_name: self.counts}
 
 
 def test_the_arrays_of_a_guest_keep_their_type(make):
@@ -59,11 +59,13 @@ def test_the_arrays_of_a_guest_keep_their_type(make):
     assert again.guests[-1].counts.tolist() == [3, 2**40]
 
 
-def test_two_guests_keep_no_array_under_one_name(make):
+@pytest.mark.parametrize("which", ["of a guest", "weight", "moment"])
+def test_a_guest_keeps_no_array_under_a_name_that_is_taken(make, which):
     run = make()
-    run.guests += [Counting(), Counting()]
-    message = "two guests keep an array called 'counts': give that of Counting another name"
-    with pytest.raises(InputError, match=message):
+    weight, _ = next(iter(run.model.named_parameters()))
+    name = {"of a guest": "counts", "weight": weight, "moment": f"{weight}.m"}[which]
+    run.guests += [Counting(), Counting(name)]
+    with pytest.raises(InputError, match=f"a checkpoint has another array called '{name}': rename that of Counting"):
         run.begin()
 
 

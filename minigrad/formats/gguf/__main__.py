@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import tokenizer
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError, RunError
 from minigrad.formats.gguf import container
 from minigrad.formats.gguf.container import STORAGES, StoredTensor, storage_for
 from minigrad.formats.gguf.network import read_network
-from minigrad.formats.gguf.vocabulary import read_vocabulary
+from minigrad.formats.gguf.vocabulary import describe_vocabulary
 from minigrad.options import REQUIRED, option
 from minigrad.system.files import check_new_file, reason, replacing
 from minigrad.system.terminal import prepare_output, say
@@ -45,11 +46,16 @@ def export(config: GGUFConfig) -> Path:
     path = folder / f"model-{config.type}.gguf" if config.out is None else Path(config.out)
     network = read_network(folder)
     check_new_file(path)
+    vocabulary = tokenizer.load(folder).vocabulary
+    try:
+        described = describe_vocabulary(vocabulary, network.vocab_size)
+    except InputError as error:
+        raise InputError(f"the tokenizer in {folder}: {error}") from None
     metadata: dict[str, container.Value] = {
         **network.metadata,
         "general.file_type": _FILE_TYPES[config.type],
         "general.quantization_version": 2,
-        **read_vocabulary(folder, network.vocab_size),
+        **described,
     }
     template, _ = template_of(folder)
     if template:

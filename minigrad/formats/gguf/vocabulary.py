@@ -1,4 +1,4 @@
-"""The vocabulary of a GGUF file: that of the tokenizer in a folder, in llama.cpp's terms.
+"""The vocabulary of a GGUF file: that of a tokenizer, in llama.cpp's terms.
 
 Both spell the bytes of a token in GPT-2's alphabet and list the same merges. llama.cpp reads no regular expression: one
 of its own programs splits a text into words, chosen by its name (`tokenizer.ggml.pre`).
@@ -6,14 +6,9 @@ of its own programs splits a text into words, chosen by its name (`tokenizer.ggm
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import tokenizer
 from minigrad.errors import InputError
 from minigrad.formats.gguf.container import Value
 from minigrad.options import shown
-from tokenizer import Tokenizer
-from tokenizer.errors import TokenizerError
 from tokenizer.formats.tokenizer_json import spellings
 from tokenizer.vocabulary import Vocabulary
 
@@ -25,19 +20,12 @@ _SPLITS = {"gpt2": "gpt-2", "digits": "smollm", "gpt4": "dbrx", "qwen2": "qwen2"
 _WHOLE_WORDS = {"dbrx": "llama-bpe"}  # the same split, and a word that is a token becomes that token
 
 
-def read_vocabulary(folder: Path, vocab_size: int) -> dict[str, Value]:
-    """Return the metadata of the tokenizer in a folder, for a network whose embedding has `vocab_size` rows.
+def describe_vocabulary(vocabulary: Vocabulary, vocab_size: int) -> dict[str, Value]:
+    """Return the metadata of a vocabulary, for a network whose embedding has `vocab_size` rows.
 
-    Raises InputError, naming the file or the folder, if it is missing or damaged, or does what llama.cpp cannot do.
+    Raises InputError if it does what llama.cpp cannot do.
     """
-    try:
-        found = tokenizer.load(folder)
-    except TokenizerError as error:
-        raise InputError(str(error)) from None
-    try:
-        return {**_tokens(found.vocabulary, vocab_size), **_borders(found)}
-    except (InputError, TokenizerError) as error:
-        raise InputError(f"the tokenizer in {folder}: {error}") from None
+    return {**_tokens(vocabulary, vocab_size), **_borders(vocabulary)}
 
 
 def _tokens(vocabulary: Vocabulary, vocab_size: int) -> dict[str, Value]:
@@ -89,23 +77,24 @@ def split_name(split: str, *, whole_words: bool = False) -> str:
     return name
 
 
-def _borders(found: Tokenizer) -> dict[str, Value]:
+def _borders(vocabulary: Vocabulary) -> dict[str, Value]:
     """Return the special tokens at the borders of documents and of a chat's turns.
 
     Every text begins with a token, as in generate.py: with the one that the tokenizer puts before documents, or else
     with the one between documents. In generate.py a conversation does not begin with such a token, but llama.cpp has
     one setting for both.
     """
-    (before, after), end = found.borders, found.end_of_text_id
-    if len(before) > 1 or after not in ([], [end]):
-        sides = f"{[*found.vocabulary.before]} before and {[*found.vocabulary.after]} after a text"
-        raise InputError(f"it puts {sides}, which llama.cpp cannot do")
+    specials, (before, after), end = vocabulary.specials, (vocabulary.before, vocabulary.after), vocabulary.end_of_text
+    if end not in specials:
+        raise InputError(f"it has no special token {shown(end)} to end a document")
+    if len(before) > 1 or after not in ((), (end,)):
+        raise InputError(f"it puts {[*before]} before and {[*after]} after a text, which llama.cpp cannot do")
     borders: dict[str, Value] = {
-        "tokenizer.ggml.bos_token_id": before[0] if before else end,
-        "tokenizer.ggml.eos_token_id": end,
+        "tokenizer.ggml.bos_token_id": specials[before[0] if before else end],
+        "tokenizer.ggml.eos_token_id": specials[end],
         "tokenizer.ggml.add_bos_token": True,
         "tokenizer.ggml.add_eos_token": bool(after),
     }
-    if "<|end|>" in found.specials:  # of a message
-        borders["tokenizer.ggml.eot_token_id"] = found.specials["<|end|>"]
+    if "<|end|>" in specials:  # of a message
+        borders["tokenizer.ggml.eot_token_id"] = specials["<|end|>"]
     return borders

@@ -21,6 +21,11 @@ class Column {
     return $(name + this.suffix);
   }
 
+  // The value of a setting; of the temperature, that which texts have.
+  valueOf(name) {
+    return name === "temperature" ? this.temperature ?? this.part(name).value : this.part(name).value;
+  }
+
   get text() {
     return this.part("text").value;
   }
@@ -295,7 +300,7 @@ class Column {
     this.part("messages").setAttribute("aria-busy", isWriting); // a screen reader waits for the whole answer
   }
 
-  // A small model learned one answer to a question, and a mixture of two makes no sense: a conversation begins with the
+  // A small model has learned one answer to a question, and a mixture of two makes no sense: a conversation begins with the
   // most likely tokens, and a text gets its temperature back.
   showMode() {
     const { isTalking } = this, temperature = this.part("temperature");

@@ -25,10 +25,10 @@ class Playground {
     return this.isTwo ? this.columns : this.columns.slice(0, 1);
   }
 
-  // The fields that a link keeps, of the columns that are shown.
+  // The fields that a link keeps, of the columns that are shown, with their values: of the temperature that of texts.
   get fields() {
     const names = ["model", "temperature", ...Object.keys(OFF), "seed", "count"];
-    return this.shown.flatMap((column) => names.map((name) => column.part(name)));
+    return this.shown.flatMap((column) => names.map((name) => [column.part(name), column.valueOf(name)]));
   }
 
   // Ask which models there are, and show the columns.
@@ -52,7 +52,7 @@ class Playground {
   compare() {
     const [first, second] = this.columns, { isTwo } = this;
     for (const { id } of isTwo ? first.part("settings").querySelectorAll("input") : []) {
-      $(id.replace(first.suffix, second.suffix)).value = $(id).value;
+      $(id.replace(first.suffix, second.suffix)).value = first.valueOf(id.replace(first.suffix, ""));
     }
     this.showColumns();
     this.follow();
@@ -95,7 +95,7 @@ class Playground {
   keep() {
     clearTimeout(this.keeping);
     this.keeping = setTimeout(() => {
-      const kept = new URLSearchParams(this.fields.map((field) => [field.id, field.value]));
+      const kept = new URLSearchParams(this.fields.map(([field, value]) => [field.id, value]));
       kept.set("compare", this.isTwo ? "1" : "0");
       kept.set("text", this.columns[0].prompt);
       history.replaceState(null, "", `#${kept}`);
@@ -105,7 +105,8 @@ class Playground {
   restore() {
     const kept = new URLSearchParams(location.hash.slice(1)), [first] = this.columns;
     $("compare").checked = kept.get("compare") === "1";
-    for (const field of this.fields) {
+    for (const column of this.columns) column.temperature = null;
+    for (const [field] of this.fields) {
       const value = kept.get(field.id), isKnown = field.id.startsWith("model") ? hasOption(field, value) : value !== null;
       if (isKnown) field.value = value;
     }

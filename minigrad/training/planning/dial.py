@@ -26,7 +26,6 @@ BYTES_PER_TOKEN = 3.2
 
 _DAY, _TRIAL = 86_400, 60.0  # seconds; no forecasts for trials of less than a minute
 _EARLY = 0.5  # of the time: after this a size must already be the best
-_OTHER_FAMILY = 1.05  # a size has at most this many times the parameters of vidya-v2's layers at that size
 _MEASURED = ((DEFAULT, None), (WITH_SOURCE, DEFAULT))  # texts, each with its validation text
 _OPTIMAL = 20  # tokens for each parameter: Hoffmann et al. 2022, arXiv 2203.15556
 
@@ -81,7 +80,7 @@ class Dial:
 
     def is_measured(self, size: str) -> bool:
         """Whether this size, or a larger one, was measured; the sizes of the families differ a little."""
-        return parameters_in_layers(self.candidates[size]) <= _OTHER_FAMILY * scaling.LARGEST
+        return parameters_in_layers(self.candidates[size]) <= scaling.NEAR * scaling.LARGEST
 
     def is_fit(self, size: str) -> bool:
         """Whether the text is long enough for a size: the law does not know that a model can learn a text by heart."""

@@ -83,7 +83,7 @@ def predict(parameters: int, tokens: float, unique_tokens: float) -> ExpectedLos
     points = [point for curve in CURVES.values() for point in curve]
     sizes, lengths = sorted(point.parameters for point in points), sorted(point.tokens for point in points)
     most_passes = max(point.tokens / point.unique_tokens for point in points)
-    is_measured = sizes[0] <= parameters <= sizes[-1] and lengths[0] <= tokens <= lengths[-1]
+    is_measured = sizes[0] <= parameters <= NEAR * sizes[-1] and lengths[0] <= tokens <= lengths[-1]
     is_measured = is_measured and tokens / unique_tokens <= most_passes
     return ExpectedLoss(LAW.loss(parameters, tokens, unique_tokens), low, high, is_measured)
 
@@ -164,6 +164,9 @@ up to 2.6. Here all parameters count.
 
 ERROR = 0.021
 """The residual standard error of the law at the runs to which it was fitted, in bits per byte; new runs err more."""
+
+NEAR = 1.05
+"""A size with at most this many times the parameters of a measured one counts as measured: families differ a little."""
 
 LARGEST = max(point.parameters for points in CURVES.values() for point in points)
 """The largest measured size, in parameters of the matrices within the layers."""

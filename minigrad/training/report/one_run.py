@@ -113,7 +113,7 @@ def _charts(
         explained.append(_COPYING_EXPLAINED)
     figures += [captioned(title, [series(title, records, key, unit)]) for title, key, unit in EVERY_LINE]
     own = extra_curves(records, elsewhere)
-    figures += [captioned(name.replace("_", " ").capitalize(), lines) for name, lines in own.items()]
+    figures += [captioned((name[:1].upper() + name[1:]).replace("_", " "), lines) for name, lines in own.items()]
     return f"<section>{''.join(figures)}</section>{''.join(f'<p>{words}</p>' for words in explained)}"
 
 

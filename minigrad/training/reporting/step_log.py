@@ -138,7 +138,8 @@ class StepLog:
     def write(self, learning_rate: float, gradient_norm: float, score: Score | None) -> None:
         """Append a line to metrics.jsonl, with the `score` of an evaluation, and show it.
 
-        Raises RunError if the line cannot be written, or if the folder of the run was removed.
+        Raises RunError if the line cannot be written, or if the folder of the run was removed; InputError if a guest
+        takes a name that the line has already.
         """
         run, totals = self.run, self.run.totals
         notes = [guest.note(run) for guest in run.guests]

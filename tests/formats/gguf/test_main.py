@@ -11,7 +11,7 @@ import pytest
 import tokenizer
 from minigrad.formats.gguf.__main__ import main
 from minigrad.formats.gguf.network import read_network
-from minigrad.formats.gguf.vocabulary import read_vocabulary
+from minigrad.formats.gguf.vocabulary import describe_vocabulary
 from tests.formats.gguf import reader
 from tests.models import tiny
 
@@ -44,7 +44,7 @@ def test_a_run_becomes_a_file(run, kind, code, capsys):
     path = run / f"model-{kind}.gguf"
     assert str(path) in capsys.readouterr().out
     content, network = reader.read(path), read_network(run)
-    expected = network.metadata | read_vocabulary(run, 272)
+    expected = network.metadata | describe_vocabulary(tokenizer.load(run).vocabulary, 272)
     for key, value in expected.items():
         close = isinstance(value, float)
         assert np.isclose(content.metadata[key], value) if close else content.metadata[key] == value

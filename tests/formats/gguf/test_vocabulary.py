@@ -9,7 +9,7 @@ import pytest
 
 import tokenizer
 from minigrad.errors import InputError
-from minigrad.formats.gguf.vocabulary import CONTROL, NORMAL, UNUSED, USER_DEFINED, read_vocabulary
+from minigrad.formats.gguf.vocabulary import CONTROL, NORMAL, UNUSED, USER_DEFINED, describe_vocabulary
 
 tok = tokenizer.train(["to be or not to be, that is the question"] * 3, vocab_size=290)
 SIZE = 295
@@ -24,6 +24,10 @@ def folder(tmp_path):
 def change(folder, name, **changes):
     path = folder / name
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes), encoding="utf-8")
+
+
+def read_vocabulary(folder, size=SIZE):
+    return describe_vocabulary(tokenizer.load(folder).vocabulary, size)
 
 
 def refused(folder, message, size=SIZE):
@@ -110,12 +114,12 @@ def test_whole_words_need_a_split_with_them(folder):
         ({"nfc": True}, "composes characters .*llama.cpp takes every text as it is"),
         ({"before": tuple(tok.specials)}, r"it puts \['<\|endoftext\|>', .*\] before and \[\] after"),
         ({"after": ("<|end|>",)}, r"before and \['<\|end\|>'\] after"),
-        ({"specials": {}}, r"no token '<\|endoftext\|>'"),
+        ({"specials": {}}, r"no special token '<\|endoftext\|>'"),
     ],
 )
 def test_what_llama_cpp_cannot_do_is_refused(folder, changes, message):
     tokenizer.Tokenizer(replace(tok.vocabulary, **changes)).save(folder)
-    refused(folder, f"the tokenizer in .*{message}")
+    refused(folder, message)
 
 
 def test_byte_fallback_is_refused(folder):
@@ -123,20 +127,6 @@ def test_byte_fallback_is_refused(folder):
     fallback = tokenizer.Vocabulary("none", {}, (), {"<|endoftext|>": 256}, 257, byte_ids=byte_ids)
     tokenizer.Tokenizer(fallback).save(folder)
     refused(folder, "byte fallback, and only byte-level BPE can be written")
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("truncation", {"max_length": 5}),
-        ("added_tokens", 5),
-        ("post_processor", {"type": "BertProcessing"}),
-        ("pre_tokenizer", {"type": "ByteLevel", "add_prefix_space": True}),
-    ],
-)
-def test_what_cannot_be_loaded_cannot_be_written(folder, field, value):
-    change(folder, "tokenizer.json", **{field: value})
-    refused(folder, rf"tokenizer\.json: .*{field}")
 
 
 def test_older_folders_have_their_vocabulary_in_two_files(folder):
@@ -151,7 +141,3 @@ def test_older_folders_have_their_vocabulary_in_two_files(folder):
 
 def test_a_tokenizer_of_another_model_is_refused(folder):
     refused(folder, "they do not belong together", size=280)
-
-
-def test_a_missing_tokenizer_is_named(tmp_path):
-    refused(tmp_path, r"tokenizer\.json")

@@ -78,6 +78,9 @@ def test_the_sizes_of_every_family_that_have_the_names_of_measured_ones_count_as
 
 def test_a_size_that_was_never_measured_must_win_clearly() -> None:
     assert [size for size in LADDER if not DIAL.is_measured(size)] == ["mini", "small"]
+    in_layers = {size: optimizers.parameters_in_layers(model) for size, model in LADDER.items()}
+    said = {size: scaling.predict(count, 8_000_000, scaling.ALL) for size, count in in_layers.items()}
+    assert [size for size, expected in said.items() if not expected.is_measured] == ["mini", "small"]
     micro, mini = (optimizers.parameters_in_layers(LADDER[size]) for size in ("micro", "mini"))
     tokens, unique = 10**10, DIAL.unique_tokens
     laws = (scaling.LAW, *scaling.WITHOUT)

@@ -36,6 +36,10 @@ class ChatView extends View {
     if (!this.isTalking) super.readShown();
   }
 
+  holds(id) {
+    return this.isTalking || super.holds(id);
+  }
+
   showText() {
     super.showText();
     if (!this.isTalking || !this.answer) return;

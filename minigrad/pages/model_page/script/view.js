@@ -118,6 +118,11 @@ class View {
     this.reader.replace(this.tokensOf($("text").value.slice(0, end)));
   }
 
+  // Whether a text can hold a token: not if it is special, or half a character.
+  holds(id) {
+    return !this.words.isSpecial.has(id) && !this.nameOf(id).startsWith("\\x");
+  }
+
   stop() {
     this.left = 0;
     this.showButtons();
@@ -282,7 +287,7 @@ class View {
       button.style.setProperty("--drawn", drawn[id]);
       button.style.setProperty("--model", chances[id]);
       button.classList.toggle("cut", !drawn[id]);
-      button.disabled = this.nameOf(id).startsWith("\\x"); // half a character, which no text can hold
+      button.disabled = !this.holds(id);
       list.append(element("li", {}, button));
     }
   }
