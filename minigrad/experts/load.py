@@ -28,7 +28,7 @@ def section(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def measured(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names under which the loads of the layers stand in lines of metrics.jsonl."""
+    """Return the names of the loads of the layers in lines of metrics.jsonl."""
     return [*dict.fromkeys(name for each in records for name in each if name.startswith("expert_load_"))]
 
 

@@ -64,7 +64,7 @@ def series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: flo
 
 
 def extra_curves(records: Sequence[Mapping[str, Any]], elsewhere: Collection[str] = ()) -> dict[str, list[Series]]:
-    """Return the curves of the numbers that modules and guests measure, but of those that are drawn `elsewhere`."""
+    """Return the curves of the numbers that modules and guests measure, but for names that are drawn `elsewhere`."""
     known = {*metrics.FIELDS, *elsewhere}
     curves = dict[str, list[Series]]()
     for name in dict.fromkeys(name for record in records for name in record if name not in known):
