@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ VALIDATION = ("loss", "bits_per_byte", "loss_repeated", "loss_others")
 _MAY_BE_NULL = {"loss", "bits_per_byte", "learning_rate", "gradient_norm", "tokens_per_second"}
 _MAY_BE_NULL |= {f"val_{name}" for name in VALIDATION}
 
+_LARGEST = sys.float_info.max
 _MOST = 10**18  # the largest whole number: a damaged file may hold one that is too large for a float
 
 
@@ -117,6 +119,11 @@ def read(run: PathLike) -> list[dict[str, Any]]:
     return records
 
 
+def _is_measured(value: Any) -> bool:
+    """Whether a value is an object, null, or a number that a float can hold."""
+    return value is None or isinstance(value, dict) or (isinstance(value, int | float) and abs(value) < _LARGEST)
+
+
 def _checked(record: dict[str, Any]) -> dict[str, Any]:
     """Return a line if each value has the type of its field; raises InputError otherwise.
 
@@ -124,8 +131,7 @@ def _checked(record: dict[str, Any]) -> dict[str, Any]:
     `_MAY_BE_NULL`.
     """
     for name, value in record.items():
-        items = value if isinstance(value, list) else [value]
-        if name not in FIELDS and not all(each is None or isinstance(each, int | float | dict) for each in items):
+        if name not in FIELDS and not all(map(_is_measured, value if isinstance(value, list) else [value])):
             raise InputError(f"{name} is {shown(value)}, not a number, several, or objects")
     present = {name: value for name, value in record.items() if name in FIELDS}
     finite = {name: 0.0 if value is None and name in _MAY_BE_NULL else value for name, value in present.items()}

@@ -156,6 +156,7 @@ def test_a_value_of_a_family_that_is_not_finite_becomes_null(tmp_path):
         ({"step": -1}, r"step takes a whole number of at least 0 .*, not -1"),
         ({"val_loss": {}}, "val_loss takes a finite number, not {}"),
         ({"merged": "a"}, "merged is 'a', not a number, several, or objects"),
+        ({"merged": [1.0, 10**400]}, r"merged is \[1.0, 1000.*, not a number, several, or objects"),
         ({"merged": [1.0, "a"]}, r"merged is \[1.0, 'a'\], not a number, several, or objects"),
     ],
 )
