@@ -70,9 +70,9 @@ def flops_per_token(model: LanguageModel, context: float) -> float:
 
 
 def in_each_token(model: LanguageModel) -> str:
-    """Return in words how many parameters take part in the computation of a token; "" if all do."""
+    """Return in words how many parameters a token uses; "" if it uses all."""
     active = model.num_active()
-    return f"; {active:,} of them take part in the computation of a token" if active < model.num_parameters() else ""
+    return f"; a token uses {active:,} of the parameters" if active < model.num_parameters() else ""
 
 
 def tokens_per_second(
