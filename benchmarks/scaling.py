@@ -50,9 +50,9 @@ from minigrad.training.run import Run
 from minigrad.training.validation import evaluate
 from train import TrainConfig, take_step
 
-BETWEEN = "width=160,num_heads=3,feed_forward=432"  # in parameters, between nano and micro
-WIDTH_32 = "num_layers=3,width=32,num_heads=1,head_dim=32,feed_forward=96"
-WIDTH_64 = "num_layers=4,width=64,num_heads=2,head_dim=32,feed_forward=176"
+# Below nano and between nano and micro, with heads of 48 and the deviation of the first weights as they have them.
+WIDTH_48 = "num_layers=4,width=48,num_heads=1,num_kv_heads=1,feed_forward=128,init_std=0.0693"
+WIDTH_144 = "num_layers=8,width=144,num_heads=3,num_kv_heads=1,feed_forward=368,init_std=0.04"
 _SAVE_EVERY = 20  # steps: what is lost when the script is stopped
 
 
@@ -72,12 +72,12 @@ class Curve(NamedTuple):
 
 
 CURVES = (  # micro, which takes half of the time, first: two side by side end at about the same time
-    Curve("micro", "micro", None, 1, (2_048_000, 4_096_000, 8_192_000)),
+    Curve("micro", "micro", None, 1, (2_048_000, 4_096_000, 8_192_000, 16_384_000)),
+    Curve("width 144", "nano", WIDTH_144, 1, (2_048_000, 4_096_000, 8_192_000, 16_384_000)),
     Curve("nano", "nano", None, 1, (2_048_000, 4_096_000, 8_192_000, 16_384_000)),
-    Curve("width 64", "nano", WIDTH_64, 1, (2_048_000, 4_096_000, 8_192_000, 16_384_000)),
-    Curve("width 32", "nano", WIDTH_32, 1, (2_048_000, 4_096_000, 8_192_000)),
-    Curve("width 64, text / 8", "nano", WIDTH_64, 8, (2_048_000, 4_096_000)),
-    Curve("6 layers of 160", "nano", BETWEEN, 1, (2_048_000, 4_096_000)),
+    Curve("nano, text / 4", "nano", None, 4, (2_048_000, 4_096_000, 8_192_000)),
+    Curve("width 48", "nano", WIDTH_48, 1, (2_048_000, 4_096_000, 8_192_000, 16_384_000)),
+    Curve("width 48, text / 8", "nano", WIDTH_48, 8, (2_048_000, 4_096_000)),
 )
 
 
