@@ -192,7 +192,7 @@ def test_rates_and_shares_computed_by_hand() -> None:
     assert table[1].split() == ["linear", "forward", "3", "500.00", "25.0%", "8.0", "3.0", "2.5"]
     assert table[2].split() == ["everything", "else", "1500.00", "75.0%"]
     assert table[-1] == (
-        "products: 4.0 GFLOP a step; at this machine's 10 GFLOP/s they alone would take 20% of the time"
+        "products: 4.0 GFLOP a step; at 10 GFLOP/s, measured before the run, they alone would take 20% of the time"
     )
 
 
