@@ -179,7 +179,8 @@ class Profile(Observer):
         """Return a table of the totals per step, the slowest operation first.
 
         Its last line gives the share of the time that the FLOPs would take at `matmul_rate`, the rate of matrix
-        products in FLOP/s that was measured before: over 100% if the machine was slower then. If `replicas` share the sequences of a step, the lines are those of one replica.
+        products in FLOP/s that was measured before the run: over 100% if the machine was slower then. If `replicas`
+        share the sequences of a step, the lines are those of one replica.
         """
         if not self.steps:
             return "no step was measured"
@@ -205,7 +206,7 @@ class Profile(Observer):
         rows.append(f"{'everything else':<{width + 10}}  {'':6} {1e3 * rest / steps:9.2f} {rest / self.seconds:6.1%}")
         rows.append(f"{'one step':<{width + 10}}  {'':6} {1e3 * self.seconds / steps:9.2f}")
         rows.append(
-            f"products: {total / steps / 1e9:,.1f} GFLOP a step; at {matmul_rate / 1e9:,.0f} GFLOP/s, measured before the "
-            f"run, they alone would take {total / matmul_rate / self.seconds:.0%} of the time"
+            f"products: {total / steps / 1e9:,.1f} GFLOP a step; at {matmul_rate / 1e9:,.0f} GFLOP/s, measured before "
+            f"the run, they alone would take {total / matmul_rate / self.seconds:.0%} of the time"
         )
         return "\n".join(rows)

@@ -215,7 +215,7 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
         name = str(config.data)
         loaded = corpus.load_for_evaluation(name, config.split, progress=tell)
         description, documents = loaded.description, tuple(loaded.documents)
-        earlier = beginnings(record.used.get("init"), record.used.get("teacher"))
+        earlier = beginnings(init=record.used.get("init"), teacher=record.used.get("teacher"))
         if was_trained_on(record, name):
             description += ", on which the model was trained"
         elif any(was_trained_on(each, name) for _, each in earlier):

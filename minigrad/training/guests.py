@@ -26,8 +26,12 @@ STEPS_BETWEEN = 25  # steps between decisions on an adaptive context, which cost
 class Averaging(Guest):
     """The average of the weights after each step, which is evaluated and written in their place."""
 
-    def __init__(self, model: LanguageModel, decay: float) -> None:
-        self.average = WeightAverage(model.parameters(), decay)
+    def __init__(self, decay: float) -> None:
+        self.decay = decay
+
+    def attach(self, run: Run) -> None:
+        """Begin with the first weights."""
+        self.average = WeightAverage(run.model.parameters(), self.decay)
 
     def after_step(self, run: Run, norm: float) -> None:
         """Let the weights count."""
@@ -58,7 +62,7 @@ class Adapting(Guest):
     def before_step(self, run: Run) -> None:
         """Every few steps, let the context adapt to what it tells about the batch of this step."""
         if run.step and run.step % STEPS_BETWEEN == 0:
-            batch = run.batch()
+            batch = self.change(run.read())
             found = measure(run.model, batch.tokens, batch.targets, batch.layout, self.context.current)
             if signals := run.world.share(found):  # another processor may round differently
                 self.context.decide(run.step, signals)
@@ -109,7 +113,7 @@ def guests_of(settings: RunSettings, model: LanguageModel) -> list[Guest]:
     if settings.adaptive_context:
         found.append(Adapting(settings.context))
     if settings.ema is not None:
-        found.append(Averaging(model, settings.ema))
+        found.append(Averaging(settings.ema))
     return found
 
 

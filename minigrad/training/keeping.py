@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterable
 from pathlib import Path
@@ -25,12 +26,12 @@ def write_what_is_due(run: Run, *, stops: bool) -> None:
         save(run, wait=stops or run.is_finished)
     elif run.is_best and run.world.rank == 0:
         run.folder.check()
-        weights, kept = files.trained(run.model), run.arrays_of_guests()
+        weights, arrays = files.trained(run.model), run.arrays_of_guests()
 
         def write(copies: Arrays) -> None:
-            _write_model(run, _published(run, copies, weights, kept), run.folder.best)
+            _write_model(run, _published(run, copies, weights, arrays), run.folder.best)
 
-        run.writer.begin(weights | kept, write)
+        run.writer.begin(weights | arrays, write)
 
 
 def save(run: Run, *, wait: bool = True) -> None:
@@ -55,14 +56,16 @@ def _begin_to_write(run: Run, moments: Arrays) -> None:
     In this order a run that is killed between the two takes its last steps again and writes both; after a checkpoint of
     the last step nothing is left to do, and an older model would stay. The best model is also written as such.
     """
-    states = {guest.name: state for guest in run.guests if (state := guest.state()) is not None}
+    # A guest may return what the next step changes, while the files are written.
+    states = {guest.name: copy.deepcopy(state) for guest in run.guests if (state := guest.state()) is not None}
     state = State(run.optimizer.steps, run.seconds(), run.totals, run.samples, run.best).as_dict(states)
-    weights, kept = files.trained(run.model), moments | run.arrays_of_guests()
+    weights, arrays = files.trained(run.model), run.arrays_of_guests()
+    kept = moments | arrays
     folder, step, is_best = run.folder, run.step, run.is_best
     folder.check()
 
     def write(copies: Arrays) -> None:
-        published = _published(run, copies, weights, kept)
+        published = _published(run, copies, weights, arrays)
         for place in (folder.path, *([folder.best] if is_best else [])):
             _write_model(run, published, place)
         checkpoint.save(folder.path, step, weights=_named(copies, weights), moments=_named(copies, kept), state=state)
@@ -71,9 +74,9 @@ def _begin_to_write(run: Run, moments: Arrays) -> None:
     run.writer.begin(weights | kept, write)
 
 
-def _published(run: Run, copies: Arrays, weights: Iterable[str], kept: Iterable[str]) -> Arrays:
-    """Return the weights for other programs, from copies of the trained weights and of the arrays kept beside them."""
-    trained, beside = _named(copies, weights), _named(copies, kept)
+def _published(run: Run, copies: Arrays, weights: Iterable[str], arrays: Iterable[str]) -> Arrays:
+    """Return the weights for other programs, from copies of the trained weights and of the arrays of the guests."""
+    trained, beside = _named(copies, weights), _named(copies, arrays)
     return functools.reduce(lambda found, guest: guest.published(found, beside), run.guests, trained)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from minigrad.adapters.files import trained
 from minigrad.autograd.tensor import Tensor
 from minigrad.distributed import pipeline
 from minigrad.distributed.world import ALONE, World
@@ -81,7 +80,7 @@ def bytes_kept(model: LanguageModel, settings: RunSettings, world: World) -> tup
     """Return the bytes that a process keeps beyond AdamW's moments, and the bytes of the copy for checkpoints."""
     moments, averages = kept_elements(model, settings), (settings.ema is not None) * model.num_trained()
     more = (moments - 2 * model.num_trained()) / world.size + averages  # each process has all averages
-    written = moments + averages + sum(array.size for array in trained(model).values())
+    written = moments + averages + model.num_trained()
     return int(more * settings.itemsize), (world.rank == 0) * written * settings.itemsize
 
 
@@ -98,9 +97,17 @@ def matrices_of(model: LanguageModel) -> list[Tensor]:
 
 
 def load_moments(model: LanguageModel, optimizer: Optimizer, moments: Mapping[str, Array], updates: int) -> None:
-    """Set the moments of an optimizer, named as by `moments_of`, and its number of updates; what is missing is 0."""
+    """Set the moments of an optimizer, named as by `moments_of`, and its number of updates; what is missing is 0.
+
+    A parameter whose second moment is missing, which Muon does not keep, gets a first moment of 0 too: AdamW divides
+    the first by the root of the second, and would move the weights far.
+    """
     named = named_moments(model, optimizer)
-    found = [[moments.get(f"{name}.{kind}", np.zeros(each.shape)) for kind in kinds] for name, each, kinds in named]
+    kept = [[f"{name}.{kind}" for kind in kinds] for name, _, kinds in named]
+    found = [
+        [moments[name] if moments.keys() >= set(names) else np.zeros(each.shape) for name in names]
+        for names, (_, each, _) in zip(kept, named, strict=True)
+    ]
     optimizer.load_moments(found)
     optimizer.steps = updates
 

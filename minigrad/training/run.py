@@ -63,10 +63,14 @@ class Guest:
 
     name = ""  # of its state in a checkpoint; a guest with a state needs one
 
+    def attach(self, run: Run) -> None:
+        """Make what a checkpoint keeps: the model has its first weights, and those of a checkpoint come later."""
+
     def begin(self, run: Run) -> None:
         """Prepare for the first step of this process.
 
-        The weights are in place, and copies of the model for other threads share them: replace no module here.
+        The weights are in place, and copies of the model for other threads share them: replace no module here. A run
+        that continues has called `restore` and filled the `arrays` before.
         """
 
     def before_step(self, run: Run) -> None:
@@ -98,7 +102,10 @@ class Guest:
         return {}
 
     def published(self, weights: Arrays, kept: Arrays) -> Arrays:
-        """Return the weights that are written for other programs; `kept` holds the `arrays` of all guests."""
+        """Return the weights that are written for other programs; `kept` holds the `arrays` of all guests.
+
+        Both are copies. A thread of its own calls this while training goes on: read nothing that a step changes.
+        """
         return weights
 
     def examine(self, run: Run) -> Finding | None:
@@ -156,6 +163,8 @@ class Run:
         self.writer = Writer()
         self.profile = Profile() if plan.settings.profile else None  # of the steps, if wanted
         self.checked_step: int | None = None  # the step after which the weights were found to be finite
+        for guest in guests:
+            guest.attach(self)
 
     def seconds(self) -> float:
         """Return the seconds used so far, with those of the processes that this one continues."""
@@ -260,11 +269,14 @@ class Run:
             found |= own
         return found
 
-    def batch(self) -> Batch:
-        """Return the inputs and targets of all parts of the step about to be taken."""
+    def read(self) -> Batch:
+        """Return what the source of the run has for all parts of the step about to be taken."""
         settings, source = self.settings, self.plan.source
-        batch = source.batch(seed=settings.seed, step=self.step, batch_size=settings.batch * settings.accumulate)
-        return functools.reduce(lambda changed, guest: guest.change(changed), self.guests, batch)
+        return source.batch(seed=settings.seed, step=self.step, batch_size=settings.batch * settings.accumulate)
+
+    def batch(self) -> Batch:
+        """Return the inputs and targets of the step about to be taken: what it reads, as the guests change it."""
+        return functools.reduce(lambda changed, guest: guest.change(changed), self.guests, self.read())
 
     def before_step(self) -> None:
         """Let the guests prepare for the step about to be taken."""

@@ -132,6 +132,21 @@ def test_a_model_that_began_from_a_taught_one_is_not_called_untaught(
     assert "never taught" not in said
 
 
+def test_a_student_that_learned_text_from_a_taught_model_is_called_untaught(
+    folder: Path, tmp_path: Path, capsys, monkeypatch
+) -> None:
+    for name, settings in {
+        "taught": {"objective": "sft"},
+        "student": {"objective": "distill", "teacher": str(tmp_path / "taught")},
+    }.items():
+        (tmp_path / name).mkdir()
+        write_record(tmp_path / name, **settings)
+    write_record(folder, init=str(tmp_path / "student"))
+    said = chat_remarks(folder, capsys, monkeypatch)
+    (folder / "minigrad.json").unlink()
+    assert "never taught" in said
+
+
 def test_a_taught_model_takes_the_most_likely_tokens_unless_a_flag_says_how_to_draw(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -218,7 +218,8 @@ def test_the_profile_is_printed_and_changes_nothing(
     assert calls["AdamW", "update"] == 1
     assert calls["linear_cross_entropy", "forward"] == HARD["accumulate"]
     assert re.fullmatch(
-        r"products: \d+\.\d GFLOP a step; at 100 GFLOP/s, measured before the run, they alone would take \d+% of the time",
+        r"products: \d+\.\d GFLOP a step; at 100 GFLOP/s, measured before the run, they alone would take "
+        r"\d+% of the time",
         table[-1],
     )
     run(text, tmp_path / "without", steps=6, **HARD, **changes)

@@ -17,6 +17,7 @@ from minigrad.training.folder import checkpoint, metrics
 from minigrad.training.folder.saving import Arrays
 from minigrad.training.run import Finding, Guest, Note, Run, check_guests
 from tests import small_runs
+from tests.killed_runs import Killed
 from train import TrainConfig, train
 
 
@@ -99,6 +100,86 @@ def test_a_guest_with_a_state_and_no_name_is_refused_before_the_run_begins(tmp_p
     ):
         train(small_runs.settings(text, tmp_path / "run", steps=2), guests=[Nameless()])
     assert not (tmp_path / "run").exists()
+
+
+class Mean(Guest):
+    """A guest whose array has the shape of the model, which it does not know before it is attached; its state grows."""
+
+    name = "mean"
+
+    def __init__(self) -> None:
+        self.steps = list[int]()
+
+    def attach(self, run: Run) -> None:
+        self.sum = np.zeros_like(run.model.parameters()[0].data)
+
+    def after_step(self, run: Run, norm: float) -> None:
+        self.sum += run.model.parameters()[0].data
+        self.steps.append(run.step)
+
+    def state(self) -> Any:
+        return self.steps
+
+    def restore(self, state: Any) -> None:
+        self.steps = state
+
+    def arrays(self, run: Run) -> Arrays:
+        return {"mean.sum": self.sum}
+
+    def published(self, weights: Arrays, kept: Arrays) -> Arrays:
+        assert set(kept) == {"mean.sum"}
+        return weights
+
+    def examine(self, run: Run) -> Finding:
+        return Finding("", {"mean": float(self.sum.mean())}, "")
+
+
+class Killer(Guest):
+    """Ends the process after a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def after_step(self, run: Run, norm: float) -> None:
+        if run.step == self.step:
+            run.writer.join()
+            raise Killed
+
+
+def test_a_guest_that_makes_its_arrays_when_it_is_attached_continues_as_if_never_stopped(tmp_path: Path) -> None:
+    text = small_runs.write_text(tmp_path / "words.txt")
+    whole, half, rest = Mean(), Mean(), Mean()
+    with small_runs.quick_runs():
+        train(small_runs.settings(text, tmp_path / "whole", steps=6, save_every=3), guests=[whole])
+        stops = small_runs.settings(text, tmp_path / "run", steps=6, save_every=3)
+        with pytest.raises(Killed):
+            train(stops, guests=[half, Killer(4)])
+        assert checkpoint.load(tmp_path / "run").state["mean"] == [1, 2, 3]
+        train(TrainConfig(resume=str(tmp_path / "run")), guests=[rest])
+    assert rest.steps == whole.steps
+    np.testing.assert_array_equal(rest.sum, whole.sum)
+
+
+def test_a_checkpoint_keeps_the_state_of_its_own_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = list[Any]()
+    monkeypatch.setattr(checkpoint, "save", lambda *given, state, **others: kept.append(state["mean"]))
+    text = small_runs.write_text(tmp_path / "words.txt")
+    with small_runs.quick_runs():
+        train(small_runs.settings(text, tmp_path / "run", steps=4, save_every=2), guests=[Mean()])
+    assert kept == [[1, 2], [1, 2, 3, 4]]
+
+
+def test_two_guests_never_find_figures_of_one_name(tmp_path: Path) -> None:
+    class Same(Guest):
+        def examine(self, run: Run) -> Finding:
+            return Finding("", {"mean": 1.0}, "")
+
+    text = small_runs.write_text(tmp_path / "words.txt")
+    with small_runs.quick_runs():
+        with pytest.raises(InputError, match=r"minigrad.json has another 'mean' of this run already"):
+            train(small_runs.settings(text, tmp_path / "run", steps=2), guests=[Mean(), Same()])
+        train(TrainConfig(resume=str(tmp_path / "run")), guests=[Mean()])
+    assert "mean" in read_json(tmp_path / "run" / "minigrad.json")["result"]
 
 
 def test_two_states_never_have_one_name() -> None:

@@ -6,11 +6,22 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pytest
+
 import models
 from minigrad.adapters.low_rank import adapt, adapt_tokens
 from minigrad.distributed.world import ALONE
 from minigrad.optim import SGD, AdamW, Muon
-from minigrad.training.optimizers import NAMES, bytes_kept, kept_elements, matrices_of, optimizer_of
+from minigrad.training.optimizers import (
+    NAMES,
+    bytes_kept,
+    kept_elements,
+    load_moments,
+    matrices_of,
+    moments_of,
+    optimizer_of,
+)
 from minigrad.training.planning.choices import choose_optimizer
 from minigrad.training.settings import RunSettings
 from tests.models import tiny
@@ -54,6 +65,27 @@ def test_what_is_kept_beside_weights_and_gradients_is_what_the_optimizer_holds()
         settings: Any = SimpleNamespace(optimizer=name, weight_decay=0.1, beta1=0.9, beta2=0.95, momentum=0.9, ema=None)
         held = sum(array.size for moments in optimizer_of(model, settings).moments() for array in moments)
         assert kept_elements(model, settings) == held
+
+
+def test_adamw_continues_from_the_moments_of_muon_without_first_moments_that_have_no_second() -> None:
+    def optimizer(name: str) -> Any:
+        settings: Any = SimpleNamespace(optimizer=name, weight_decay=0.0, beta1=0.9, beta2=0.95)
+        return optimizer_of(model, settings)
+
+    model = tiny.build("gpt2")
+    muon, adamw = optimizer("muon"), optimizer("adamw")
+    model.loss(tiny.tokens(0, 2, 8), tiny.tokens(1, 2, 8)).backward()
+    muon.step(1e-3)
+    kept = {name: array.copy() for name, array in moments_of(model, muon).items()}
+    load_moments(model, adamw, kept, updates=1_000)
+    found = moments_of(model, adamw)
+    for name, array in found.items():
+        has_both = f"{name[:-2]}.v" in kept
+        np.testing.assert_array_equal(array, kept[name] if has_both else np.zeros(array.shape))
+    before = {name: each.data.copy() for name, each in model.named_parameters()}
+    adamw.step(1e-3)
+    farthest = max(np.abs(each.data - before[name]).max() for name, each in model.named_parameters())
+    assert farthest == pytest.approx(1e-3, rel=0.5)
 
 
 def test_each_of_several_processes_keeps_all_averages_and_its_share_of_the_moments() -> None:

@@ -70,7 +70,7 @@ def check_beginnings(settings: TrainConfig, test: Iterable[str]) -> None:
     if not settings.test:
         return
     found = of_test(test)
-    for folder, record in beginnings(settings.init, settings.teacher):
+    for folder, record in beginnings(init=settings.init, teacher=settings.teacher):
         if may_have_read(record, settings) and record.test_text != found:
             raise InputError(
                 f"the model in {folder} was trained on text that is now for the test, so a test would tell nothing: "
@@ -84,7 +84,7 @@ def describe_caution(settings: TrainConfig, validation: TokenFile) -> str:
     What it held out has other tokens. The documentation of another Python is such a text.
     """
     name, found = settings.held_out or settings.text_name, fingerprint(validation)
-    for folder, record in beginnings(settings.init, settings.teacher):
+    for folder, record in beginnings(init=settings.init, teacher=settings.teacher):
         if may_have_read(record, settings) and record.validation_text not in ("", found):
             return (
                 f"the validation text of {name} is not the one that the model in {folder} held out: it held out "
@@ -110,9 +110,12 @@ def may_have_read(record: Record, settings: TrainConfig) -> bool:
     return has_changed or not judged.isdisjoint(read)
 
 
-def beginnings(init: str | None, teacher: str | None) -> Iterator[tuple[str, Record]]:
-    """Yield the folder and the record of each model that a run begins from or learns from, directly or not."""
-    folders, seen = [init, teacher], set[Path]()
+def beginnings(**roles: str | None) -> Iterator[tuple[str, Record]]:
+    """Yield the folder and the record of each model that a run begins from or learns from, directly or not.
+
+    `roles` names the folder of each direct one, as in `init=folder, teacher=None`; other roles are not followed.
+    """
+    folders, seen = list(roles.values()), set[Path]()
     while folders:
         folder = folders.pop()
         # A renamed folder may have the name of the run that it began from, and so name itself.
@@ -121,7 +124,7 @@ def beginnings(init: str | None, teacher: str | None) -> Iterator[tuple[str, Rec
         seen.add(path)
         if (record := Record.known(Path(folder))) is not None:
             yield folder, record
-            folders += [record.used.get("init"), record.used.get("teacher")]
+            folders += map(record.used.get, roles)
 
 
 def of_test(documents: Iterable[str]) -> str:

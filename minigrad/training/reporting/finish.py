@@ -6,12 +6,13 @@ import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minigrad.distributed.world import ALONE, World, mpiexec
+from minigrad.errors import InputError
 from minigrad.evaluate import rivals
 from minigrad.options import flag_of
 from minigrad.system import forks, hardware
@@ -65,8 +66,7 @@ def finish(run: Run) -> TrainResult | None:
     copied = {name: getattr(score, name) for name in both}
     ends = {"steps": run.step, "tokens": result.tokens, "command": repeat}
     own = figures | {"ngram_bits_per_byte": counted} | copied | ends | test
-    of_guests = {name: float(figure) for found in findings for name, figure in found.figures.items()}
-    folder.record.result = of_guests | own
+    folder.record.result = own | _figures_of(findings, own)
     # Without a report, a run has not ended: after a kill between the two, `--resume` finishes it.
     with contextlib.suppress(OSError):  # on Windows, if a program has it open
         (folder.path / REPORT).unlink()
@@ -83,6 +83,19 @@ def finish(run: Run) -> TrainResult | None:
     )
     _say_result(run, result, findings, memory, path)
     return result
+
+
+def _figures_of(findings: Iterable[Finding], own: Mapping[str, Any]) -> dict[str, float]:
+    """Return the figures of all guests; raises InputError for a name that is taken, as the run's `own` are."""
+    figures = dict[str, float]()
+    for name, figure in (each for found in findings for each in found.figures.items()):
+        if name in figures or name in own:
+            raise InputError(
+                f"minigrad.json has another {name!r} of this run already: give what a guest finds another name, and "
+                "continue the run with --resume"
+            )
+        figures[name] = float(figure)
+    return figures
 
 
 def _say_result(run: Run, result: TrainResult, findings: Sequence[Finding], memory: int, report: Path) -> None:

@@ -44,7 +44,7 @@ class Progress:
     """Shows how far training is: one line per logged step, above a tqdm bar on a terminal."""
 
     def __init__(self, total_steps: int | None, stream: TextIO | None = None) -> None:
-        """Start on `stream`, by default standard output; without `total_steps`, `log` gets the share of the time."""
+        """Start on `stream`, by default standard output; `total_steps` may be set later, when they are known."""
         self.total_steps = total_steps
         self.stream = sys.stdout if stream is None else stream
         self.bar: Any = None
@@ -56,14 +56,17 @@ class Progress:
             # `miniters` is 0: a step is a small part of the total of 1, and `mininterval` limits how often it redraws.
             self.bar = tqdm(total=1.0, file=self.stream, bar_format=form, dynamic_ncols=True, leave=False, miniters=0)
 
-    def log(self, measured: Measurement, *, matmul_share: float, seconds_left: float, time_share: float = 0.0) -> None:
-        """Print a line of the table, the first time with its header; `matmul_share` is of the machine's matmul rate."""
+    def log(self, measured: Measurement, *, matmul_share: float, seconds_left: float, share: float) -> None:
+        """Print a line of the table, the first time with its header.
+
+        `matmul_share` is of the machine's rate of matrix products, and `share` of the budget is used.
+        """
         if not self._has_header:
             self._has_header = True
             self.say(_LEGEND + _row(dict(zip(_COLUMNS, _COLUMNS, strict=True))))
         validation = measured.val_bits_per_byte
         values = {
-            "step": self._place(measured.step) + ("" if self.total_steps else f" ({time_share:.0%})"),
+            "step": self._place(measured.step) + ("" if self.total_steps else f" ({share:.0%})"),
             "loss": f"{measured.loss:.3f}",
             "bits/byte": f"{measured.bits_per_byte:.3f}",
             "validation": "" if validation is None else f"{validation:.3f}",
@@ -72,15 +75,15 @@ class Progress:
             "peak": f"{matmul_share:.0%}",
             "time left": format_seconds(seconds_left),
         }
-        self.advance(measured.step, seconds_left=seconds_left, time_share=time_share)
+        self.advance(measured.step, seconds_left=seconds_left, share=share)
         self.say(_row(values))
 
-    def advance(self, step: int, *, seconds_left: float, time_share: float = 0.0) -> None:
-        """Move the bar, where there is one, to a step; it is drawn at most ten times a second."""
+    def advance(self, step: int, *, seconds_left: float, share: float) -> None:
+        """Move the bar, where there is one, to a share of the budget; it is drawn at most ten times a second."""
         if self.bar is None:
             return
         self.bar.set_description_str(f"step {self._place(step)}  {format_seconds(seconds_left)} left", refresh=False)
-        self.bar.update(min(step / self.total_steps if self.total_steps else time_share, 1.0) - self.bar.n)
+        self.bar.update(share - self.bar.n)
 
     def _place(self, step: int) -> str:
         return f"{step:,}/{self.total_steps:,}" if self.total_steps else f"{step:,}"
@@ -174,7 +177,7 @@ class StepLog:
         """Return the seconds that are left and the share of the budget that is used."""
         run = self.run
         left = run.budget.seconds_left(run.step, run.seconds_for_steps(), run.seconds_per_step())
-        return {"seconds_left": left, "time_share": run.budget.share(run.step, run.seconds())}
+        return {"seconds_left": left, "share": run.budget.share(run.step, run.seconds())}
 
     def stop_code(self) -> int | None:
         """Return the exit code if any process was asked to stop, the same in all, else None."""

@@ -26,9 +26,9 @@ MEASURED = Measurement(
 )
 
 
-def show(bar: Progress, step: int, time_share: float = 0.0, **changes: float) -> None:
+def show(bar: Progress, step: int, share: float = 0.0, **changes: float) -> None:
     measured = replace(MEASURED, step=step, **changes)
-    bar.log(measured, matmul_share=0.618, seconds_left=200.0, time_share=time_share)
+    bar.log(measured, matmul_share=0.618, seconds_left=200.0, share=share)
 
 
 class Terminal(io.StringIO):
@@ -68,16 +68,16 @@ def test_each_step_is_a_line_of_a_table_without_a_terminal():
 def test_the_longest_line_fits_80_columns():
     stream = io.StringIO()
     bar = Progress(None, stream)
-    show(bar, 1_234_567, time_share=1.0, loss=10.1, bits_per_byte=10.1, val_bits_per_byte=10.1, tokens_per_second=1e6)
+    show(bar, 1_234_567, share=1.0, loss=10.1, bits_per_byte=10.1, val_bits_per_byte=10.1, tokens_per_second=1e6)
     assert max(map(len, stream.getvalue().splitlines())) < 80
 
 
 def test_a_budget_of_time_shows_the_share_of_time_until_the_steps_are_known():
     stream = io.StringIO()
     bar = Progress(None, stream)
-    show(bar, 10, time_share=0.42)
+    show(bar, 10, share=0.42)
     bar.total_steps = 50
-    show(bar, 20, time_share=0.8)
+    show(bar, 20, share=0.8)
     *_, first, second = stream.getvalue().splitlines()
     assert first.startswith("10 (42%)  ")
     assert second.startswith("20/50  ")
@@ -93,10 +93,10 @@ def test_on_a_terminal_a_bar_is_redrawn_below_the_lines_that_stay(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     stream = Terminal()
     bar = Progress(100, stream)
-    show(bar, 25)
+    show(bar, 25, share=0.25)
     bar.say("a sample")
-    bar.advance(30, seconds_left=199.0)
-    show(bar, 200)  # more than was announced
+    bar.advance(30, seconds_left=199.0, share=0.3)
+    show(bar, 200, share=1.0)  # more than was announced
     bar.bar.refresh()
     shown = stream.getvalue()
     bar.close()
@@ -111,15 +111,15 @@ def test_the_bar_follows_every_step_and_draws_only_some(monkeypatch):
     stream = Terminal()
     bar = Progress(10_000, stream)
     for step in range(10_001):
-        bar.advance(step, seconds_left=1.0)
+        bar.advance(step, seconds_left=1.0, share=step / 10_000)
     assert bar.bar.n == 1.0
     assert stream.getvalue().count("\r") < 1_000
 
 
-def test_on_a_terminal_the_share_of_time_moves_the_bar():
+def test_on_a_terminal_the_share_of_the_budget_moves_the_bar():
     stream = Terminal()
     bar = Progress(None, stream)
-    show(bar, 10, time_share=0.4)
+    show(bar, 10, share=0.4)
     bar.close()
     assert " 40%|" in stream.getvalue()
 
