@@ -343,10 +343,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = Parser(
         GenerateConfig, prog="generate.py", description=description, aliases=ALIASES, stray=lambda word: "prompt"
     )
-    config, explicit = parser.parse(arguments)
 
     def work() -> None:
-        with closing(write(config, explicit)) as texts:
+        with closing(write(*parser.read(arguments))) as texts:
             try:
                 for text in texts:
                     say(text, end="")

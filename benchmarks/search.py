@@ -107,9 +107,8 @@ def main() -> int:
     """Run the command line and return the exit code."""
     prepare_output()
     parser = Parser(SearchConfig, prog=PROGRAM, description="Find the best of many settings by successive halving.")
-    config, _ = parser.parse()
     said = "interrupted; the same command continues"
-    return exit_code(PROGRAM, lambda: make(config), interrupted=said, less_memory="give smaller --jobs")
+    return exit_code(PROGRAM, lambda: make(parser.read()[0]), interrupted=said, less_memory="give smaller --jobs")
 
 
 if __name__ == "__main__":

@@ -413,8 +413,9 @@ def main() -> int:
     prepare_output()
     hardware.prepare(1)
     parser = Parser(ReportConfig, prog=PROGRAM, description="Print what the runs of a study show.")
-    config, _ = parser.parse()
-    return exit_code(PROGRAM, lambda: make(config), interrupted="interrupted", less_memory="close other programs")
+    return exit_code(
+        PROGRAM, lambda: make(parser.read()[0]), interrupted="interrupted", less_memory="close other programs"
+    )
 
 
 if __name__ == "__main__":

@@ -251,9 +251,8 @@ def main() -> int:
     """Run the command line and return the exit code."""
     prepare_output()
     parser = Parser(RunnerConfig, prog=PROGRAM, description="Make the runs of a study, and print what they show.")
-    config, _ = parser.parse()
     said = "interrupted; the same command continues"
-    return exit_code(PROGRAM, lambda: make(config), interrupted=said, less_memory="give smaller --jobs")
+    return exit_code(PROGRAM, lambda: make(parser.read()[0]), interrupted=said, less_memory="give smaller --jobs")
 
 
 if __name__ == "__main__":

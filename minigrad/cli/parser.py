@@ -52,18 +52,12 @@ class Parser(Generic[Settings]):
             "-h", "--help", action=_Help, nargs=0, default=argparse.SUPPRESS, help="print this page and stop"
         )
 
-    def parse(self, arguments: Sequence[str] | None = None) -> tuple[Settings, set[str]]:
+    def read(self, arguments: Sequence[str] | None = None) -> tuple[Settings, set[str]]:
         """Return the settings and the names of the fields that were given; `arguments` default to the process's.
 
-        `--help` prints the help and exits with 0. An error is one paragraph on standard error, and exits with 2.
+        `--help` prints the help and exits with 0. Raises InputError for a command line that cannot be read:
+        `minigrad.cli.exits.exit_code` makes a paragraph of it.
         """
-        try:
-            return self.read(arguments)
-        except InputError as error:
-            sys.exit(complain(self.prog, error))
-
-    def read(self, arguments: Sequence[str] | None = None) -> tuple[Settings, set[str]]:
-        """Do the work of `parse`, but raise InputError instead of exiting."""
         arguments = sys.argv[1:] if arguments is None else arguments
         end = arguments.index("--") if "--" in arguments else len(arguments)
         before, behind = arguments[:end], arguments[end + 1 :]

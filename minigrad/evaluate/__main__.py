@@ -263,9 +263,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     prepare_output()
     aliases = {"dataset": "data", "held_out": "data", "context_length": "context", "num_threads": "threads"}
     description = "Evaluate how well a model predicts a text: bits per byte, perplexity, by position, by document."
-    config, _ = Parser(EvaluateConfig, prog=PROGRAM, description=description, aliases=aliases).parse(arguments)
+    parser = Parser(EvaluateConfig, prog=PROGRAM, description=description, aliases=aliases)
 
     def work() -> None:
+        config, _ = parser.read(arguments)
         found = evaluate(config)
         say(json.dumps(found.as_dict(), indent=1) if config.json else found.describe())
 

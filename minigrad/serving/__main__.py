@@ -118,9 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Serve models to any client of OpenAI's API.",
         aliases={"max_model_len": "context", "max_num_seqs": "texts", "key": "api_key", "address": "host"},
     )
-    config, _ = parser.parse(arguments)
     less_memory = "take a smaller model, or less --cache-megabytes"
-    return exit_code(PROGRAM, lambda: serve(config), interrupted="stopped", less_memory=less_memory)
+    return exit_code(PROGRAM, lambda: serve(parser.read(arguments)[0]), interrupted="stopped", less_memory=less_memory)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.cli.exits import complain
+from minigrad.cli.exits import complain, exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError, RunError
 from minigrad.options import REQUIRED, option, validate
@@ -202,14 +202,15 @@ def test_several_positional_arguments_stand_anywhere(capsys):
     assert refusal(parser, "--plan") == "RUNS is missing: the runs. See report --help"
     assert refusal(parser, "1", "--plan", "0") == "RUNS takes a whole number of at least 1, not '0'"
     with pytest.raises(SystemExit):
-        parser.parse(["--help"])
+        parser.read(["--help"])
     assert capsys.readouterr().out.startswith("usage: report RUNS ... [flags] [--help]\n")
 
 
-def test_parse_prints_one_paragraph_and_exits_with_2(capsys):
-    with pytest.raises(SystemExit) as caught:
-        TRAIN.parse(["--steps", "ten"])
-    assert caught.value.code == 2
+def test_a_command_line_that_cannot_be_read_is_one_paragraph_and_exits_with_2(capsys):
+    def work():
+        TRAIN.read(["--steps", "ten"])
+
+    assert exit_code("train.py", work, interrupted="", less_memory="") == 2
     assert capsys.readouterr() == ("", "train.py: --steps takes a whole number of at least 1, not 'ten'\n")
 
 
@@ -217,7 +218,7 @@ def test_parse_prints_one_paragraph_and_exits_with_2(capsys):
 def test_help_shows_every_flag_with_its_default_within_the_width(capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     with pytest.raises(SystemExit) as caught:
-        TRAIN.parse(["--help"])
+        TRAIN.read(["--help"])
     assert caught.value.code == 0
     page = capsys.readouterr().out
     assert max(map(len, page.splitlines())) <= columns

@@ -44,10 +44,7 @@ def write(folder: Path, capsys: pytest.CaptureFixture[str]):
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    try:
-        code = program.main([str(word) for word in arguments])
-    except SystemExit as stop:
-        code = stop.code
+    code = program.main([str(word) for word in arguments])
     error = capsys.readouterr().err
     assert code == 2
     assert re.fullmatch(r"generate\.py: .+\n", error), error

@@ -200,11 +200,7 @@ def chat_remarks(folder: Path, capsys, monkeypatch) -> str:
 
 def test_what_cannot_be_is_refused(say: Say, capsys, folder: Path, tmp_path: Path) -> None:
     for words in (["--samples", "2"], ["--chat=yes"]):
-        try:
-            code = program.main([str(folder), "--chat", *words])
-        except SystemExit as stop:
-            code = stop.code  # type: ignore[assignment]
-        assert code == 2
+        assert program.main([str(folder), "--chat", *words]) == 2
     assert "--chat writes one answer to each message; leave out --samples" in capsys.readouterr().err
     say(b"caf\xff\n", code=2)
     other = tmp_path / "other"

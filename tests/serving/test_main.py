@@ -70,10 +70,7 @@ def test_two_folders_of_one_name_are_called_with_the_folder_above(folder: Path, 
 def test_mistakes_get_one_paragraph(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    try:
-        code = main([*arguments, "--port", "0"] if arguments == ["nowhere"] else arguments)
-    except SystemExit as stopped:
-        code = stopped.code
+    code = main([*arguments, "--port", "0"] if arguments == ["nowhere"] else arguments)
     error = capsys.readouterr().err
     assert code == 2
     assert message in error

@@ -77,8 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
     prepare_output()
     parser = Parser(GGUFConfig, prog=PROGRAM, description="Write a run as a GGUF file, which llama.cpp runs.")
-    config, _ = parser.parse(arguments)
-    return exit_code(PROGRAM, lambda: export(config), interrupted="interrupted", less_memory="close other programs")
+    return exit_code(
+        PROGRAM,
+        lambda: export(parser.read(arguments)[0]),
+        interrupted="interrupted",
+        less_memory="close other programs",
+    )
 
 
 if __name__ == "__main__":

@@ -77,8 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
     prepare_output()
     description = "Write the Python files with which transformers opens a Vidya v2 that is not a Llama into its folder."
-    config, _ = Parser(TransformersConfig, prog=PROGRAM, description=description).parse(arguments)
-    return exit_code(PROGRAM, lambda: export(config), interrupted="interrupted", less_memory="close other programs")
+    parser = Parser(TransformersConfig, prog=PROGRAM, description=description)
+    return exit_code(
+        PROGRAM,
+        lambda: export(parser.read(arguments)[0]),
+        interrupted="interrupted",
+        less_memory="close other programs",
+    )
 
 
 if __name__ == "__main__":

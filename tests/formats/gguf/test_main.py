@@ -28,10 +28,7 @@ def run(tmp_path):
 
 
 def refusal(capsys, *arguments, code=2):
-    try:
-        found = main([str(each) for each in arguments])
-    except SystemExit as stop:
-        found = stop.code
+    found = main([str(each) for each in arguments])
     output = capsys.readouterr()
     assert (found, output.out) == (code, "")
     assert re.fullmatch(r"python -m minigrad\.formats\.gguf: .+\n", output.err)
