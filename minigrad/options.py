@@ -284,7 +284,7 @@ def unknown(kind: str, word: str, names: Iterable[str]) -> InputError:
     known = list(names)
     guess = nearest(word, known)
     hint = f"; did you mean {guess!r}?" if guess else "."
-    return InputError(f"unknown {kind} {word!r}{hint} Known: {', '.join(known)}")
+    return InputError(f"unknown {kind} {shown(word)}{hint} Known: {', '.join(known)}")
 
 
 def assignments(text: str | None) -> dict[str, str]:

@@ -235,6 +235,9 @@ def _check(
         check_arrays(arrays, expected)
     except InputError as error:
         raise InputError(f"{path / WEIGHTS}: {error}; these are adapters of a model of another shape") from None
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise InputError(f"{path / WEIGHTS} is damaged: {name} has elements that are not finite")
 
 
 def trained(model: LanguageModel) -> dict[str, Array]:

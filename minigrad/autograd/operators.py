@@ -139,7 +139,8 @@ class Operators:
         floats, as np.argmax does.
         """
         name = {np.amax: "max", np.amin: "min"}.get(function, function.__name__)
-        is_known = not options.keys() - {"axis", "keepdims"}
+        # The third argument by position is a dtype, an order or an output, which these operations do not have.
+        is_known = not options.keys() - {"axis", "keepdims"} and (len(inputs) <= 2 or name == "swapaxes")
         if name in _METHODS and inputs and isinstance(inputs[0], Operators) and is_known:
             return getattr(inputs[0], name)(*inputs[1:], **options)
         if name in _JOINS and inputs and is_known:

@@ -62,6 +62,8 @@ class TeachingSession:
             offered = list(dict.fromkeys(text for text in map(str.strip, self.offer(question, turn)) if text))
             yield "".join(f"  {number}  {text}\n" for number, text in enumerate(offered, start=1))
             turn += 1
+            if not offered:
+                self.tell("the model wrote no answer: type one, or an empty line to leave the question out")
             if answer := self._chosen(question, lines, offered):
                 self.journal.add(question.strip(), answer, offered)
                 kept += 1
@@ -74,7 +76,10 @@ class TeachingSession:
             is_number = text.startswith("=") and _number(text[1:]) is not None  # the answer itself is one
             number = None if is_number or not offered else _number(text)
             if number is not None and not 1 <= number <= len(offered):
-                self.tell(f"there are answers 1 to {len(offered)}; {HELP}")
+                self.tell(
+                    f"there are answers 1 to {len(offered)}: type one of these numbers, ={text} if {text} itself is "
+                    "the answer, or an answer of your own; an empty line leaves the question out"
+                )
                 continue
             typed = text[1:] if is_number else text
             answer = typed if number is None else offered[number - 1]

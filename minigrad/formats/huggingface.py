@@ -86,17 +86,29 @@ GENERATION = "generation_config.json"  # the file that says with which tokens ot
 
 
 def listed_end_ids(values: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return the ids with which a text ends, if the content of a file lists several; else none."""
+    """Return the ids with which a text ends, if the content of a file lists several; else none.
+
+    Raises InputError for a list that holds something else.
+    """
     ids = values.get("eos_token_id")
-    return tuple(ids) if isinstance(ids, list) and all(type(each) is int for each in ids) else ()
+    if not isinstance(ids, list):
+        return ()
+    if not all(type(each) is int and each >= 0 for each in ids):
+        raise InputError(f"eos_token_id must list whole numbers of at least 0, not {shown(ids)}")
+    return tuple(ids)
 
 
 def read_end_ids(folder: Path) -> tuple[int, ...]:
-    """Return the ids with which a text ends, if generation_config.json or else config.json lists several; else none."""
-    for name in (GENERATION, CONFIG):
-        with suppress(InputError):  # many folders have only one of these files
-            if ids := listed_end_ids(read_json(folder / name)):
+    """Return the ids with which a text ends, if generation_config.json or else config.json lists several; else none.
+
+    Many folders have only one of these files. Raises InputError for one that is damaged.
+    """
+    for path in (folder / GENERATION, folder / CONFIG):
+        try:
+            if path.exists() and (ids := listed_end_ids(read_json(path))):
                 return ids
+        except InputError as error:
+            raise InputError(f"{path} cannot be used: {error}") from None
     return ()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,8 +49,10 @@ def parse_json(text: bytes | str) -> Any:
         return json.loads(text)
     except RecursionError:
         raise InputError(f"it is nested deeper than {_DEEPEST} levels") from None
-    except ValueError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(str(error)) from None
+    except ValueError:  # Python's limit, against numbers that take minutes to read
+        raise InputError(f"it holds a whole number of more than {sys.get_int_max_str_digits():,} digits") from None
 
 
 def parse_object(text: bytes | str) -> dict[str, Any]:

@@ -95,7 +95,12 @@ def _files(source: PathLike) -> list[Path]:
     if elsewhere:
         raise InputError(f"{index} names {elsewhere[0]!r}, which is not a file in the same folder")
     files = [path / shard for shard in sorted(set(weight_map.values()))]
-    stored = {name for file in files for name in read_headers(file)}
+    stored = dict[str, Path]()
+    for file in files:
+        for name in read_headers(file):
+            if name in stored:
+                raise InputError(f"{stored[name]} and {file.name} both hold {name}: one does not belong to {index}")
+            stored[name] = file
     missing = [name for name in weight_map if name not in stored]
     if missing:
         raise InputError(f"{index} lists weights that its files do not hold: {_some(missing)}")

@@ -153,7 +153,11 @@ class LoadSettings(ComputeSettings):
     """Which models are loaded, and how they compute."""
 
     run: str = option(
-        REQUIRED, "a run folder, a Hugging Face folder, or the name of a shipped model", positional=True, value="RUN"
+        REQUIRED,
+        "a run folder, a Hugging Face folder, or the name of a shipped model",
+        positional=True,
+        value="RUN",
+        filled=True,
     )
     draft: str | None = option(
         None,

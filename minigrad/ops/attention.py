@@ -15,6 +15,8 @@ from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
+from minigrad.kernels.gemm.backend import rounds
+from minigrad.kernels.gemm.narrow import round_bfloat16
 from minigrad.kernels.rowwise.dropout import Stream
 from minigrad.ops.dropout import check_probability
 from minigrad.ops.softmax import log_softmax_formula, softmax_formula
@@ -146,6 +148,8 @@ def relative_entropy(q: Array, k: Array, *, offsets: Array, key_ranges: Array, f
     """
     plan = plan_of(q, k, k, offsets, key_ranges, first_visible=first_visible)
     mean_key, (largest, total) = attention_forward(q, k, k, plan)
+    if rounds(q.dtype):  # as the scores are from which the other sums come
+        q = round_bfloat16(q.reshape(len(q), -1)).reshape(q.shape)
     count = plan.visible - first_visible
     entropy = np.log(total) + (largest - (q * mean_key).sum(-1)) * q.dtype.type(plan.scale)  # (rows, H)
     most = np.log(np.maximum(count, 2)).astype(q.dtype)[:, None]

@@ -111,7 +111,7 @@ def where(condition: Array, a: Array, b: Array) -> tuple[Array, Backward]:
     Shapes: condition, a, b broadcast against each other.  The condition has no gradient.
     Raises ShapeError if they cannot.
     """
-    chosen = np.asarray(condition, dtype=bool)
+    chosen = np.array(condition, dtype=bool)  # the caller may change its own before the backward pass
     try:
         y = np.where(chosen, a, b)
     except ValueError:

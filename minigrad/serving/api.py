@@ -26,7 +26,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from minigrad.errors import InputError
-from minigrad.options import unknown
+from minigrad.options import nearest, shown, unknown
 from minigrad.serving.bodies import Body, RefusedError, read_chat, read_completion, read_tokenize
 from minigrad.serving.engine import Engine, News
 from minigrad.serving.metrics import ServerMetrics
@@ -195,7 +195,11 @@ class Api:
         # Read the header itself: the framework replaces one that it cannot parse with the server's own address.
         host = request.headers.get("host")
         if self._names is not None and host is not None and _name(host) not in self._names:
-            raise RefusedError("this server answers at local addresses only", 403)
+            raise RefusedError(
+                f"this server answers at local addresses only, and this request is for {shown(_name(host))}: let a "
+                "proxy send localhost as the Host, or start the server with --host",
+                403,
+            )
         key, (scheme, _, given) = self._config.api_key, request.headers.get("authorization", "").partition(" ")
         knows_key = scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), (key or "").encode())
         if key is not None and path not in _OPEN and not knows_key:
@@ -260,7 +264,7 @@ class Api:
     async def _complete(self, request: Request) -> Response:
         body, prompts = read_completion(await self._body(request))
         model = self._model(body.model)
-        self._check_queue(model, len(prompts) * body.n)
+        self._check_queue(model, len(prompts), body.n)
         encoded = [await self._encoded(model.encode, prompt, request) for prompt in prompts]
         ids = [found for found, _ in encoded]
         reply, job = Reply(model.name, model.tokenizer, body, ids), self._job(model, body, ids, request)
@@ -283,11 +287,12 @@ class Api:
         async with request.state.deadline.limit():
             return await asyncio.get_running_loop().run_in_executor(self._encoder, encode, given)
 
-    def _check_queue(self, model: Served, count: int) -> None:
-        """Raise RefusedError if this many further texts may not wait."""
-        waiting, most = model.scheduler.num_waiting, self._config.queue
+    def _check_queue(self, model: Served, prompts: int, n: int) -> None:
+        """Raise RefusedError if n further texts of each of some prompts may not wait."""
+        waiting, most, count = model.scheduler.num_waiting, self._config.queue, prompts * n
         if count > most:
-            raise RefusedError(f"a request may ask for at most {plural(most, 'text')} here, not {count:,}", field="n")
+            sentence = f"a request may ask for at most {plural(most, 'text')} here, not {count:,}"
+            raise RefusedError(sentence, field="n" if n > 1 else "prompt")
         if waiting + count > most:
             raise RefusedError(f"{plural(waiting, 'text')} waiting already; try again", 429, code="rate_limit_exceeded")
 
@@ -295,7 +300,7 @@ class Api:
         """Let the texts of a request wait for places; raises RefusedError if too many wait, or one is too long."""
         if self._is_stopping:
             raise _stopping()
-        self._check_queue(model, len(prompts) * body.n)  # again: others came while the prompts were encoded
+        self._check_queue(model, len(prompts), body.n)  # again: others came while the prompts were encoded
         client = f"{request.client.host if request.client else ''} {body.user or ''}"
         job = Job(model.texts(body, prompts, client, self._config.max_tokens), request.state.deadline)
         self._jobs |= dict.fromkeys(job.texts, job)
@@ -404,7 +409,12 @@ def _refused(error: RefusedError) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     """Return the reply to a path or a method that does not exist."""
     assert isinstance(error, HTTPException)
-    words = {404: f"there is no {request.url.path} here", 405: f"{request.url.path} takes another method"}
+    path, allowed = request.url.path, (error.headers or {}).get("Allow", "another method")
+    guess = nearest(path, [route.path for route in request.app.routes if isinstance(route, Route)])
+    words = {
+        404: f"there is no {shown(path)} here" + (f"; did you mean {guess!r}?" if guess else ""),
+        405: f"{path} takes {allowed}, not {request.method}",
+    }
     reply = _refused(RefusedError(words.get(error.status_code, str(error.detail)), error.status_code))
     reply.headers.update(error.headers or {})
     return reply

@@ -5,11 +5,11 @@ A body that cannot be used raises `RefusedError`, whose sentence the client read
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from minigrad.errors import InputError
+from minigrad.formats.json_files import parse_json
 from minigrad.options import Group, option, options, shown, unknown
 from minigrad.system.terminal import printable
 
@@ -126,7 +126,7 @@ def read_tokenize(body: bytes) -> tuple[str | None, str | None, list[dict[str, s
     given = _json(body)
     model, prompt, messages = (given.pop(name, None) for name in ("model", "prompt", "messages"))
     for name in given:
-        raise RefusedError(str(unknown("field", name, ["messages", "model", "prompt"])), field=printable(name))
+        raise RefusedError(str(unknown("field", name, ["messages", "model", "prompt"])), field=printable(name)[:60])
     if not isinstance(model, str | None):
         raise RefusedError(f"model takes text, not {shown(model)}", field="model")
     if (prompt is None) == (messages is None) or not isinstance(prompt, str | None):
@@ -167,9 +167,9 @@ def read_messages(given: Any) -> list[dict[str, str]]:
 
 def _json(body: bytes) -> dict[str, Any]:
     try:
-        given = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise RefusedError(f"the body of the request is not JSON: {error}") from None
+        given = parse_json(body)
+    except InputError as error:
+        raise RefusedError(f"the body of the request cannot be read as JSON: {error}") from None
     if not isinstance(given, dict):
         raise RefusedError(f"the body of the request takes an object, not {shown(given)}")
     return given
@@ -181,7 +181,7 @@ def _fields(kind: type[Kind], given: dict[str, Any], own: str) -> Kind:
     names = sorted({*known, own, "stream_options", *IGNORED, *NEUTRAL} - {"include_usage"})
     for name, value in given.items():
         if name not in names:
-            raise RefusedError(str(unknown("field", name, names)), field=printable(name))
+            raise RefusedError(str(unknown("field", name, names)), field=printable(name)[:60])
         if value is None or name in IGNORED:
             continue
         if name in NEUTRAL:

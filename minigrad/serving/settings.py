@@ -21,6 +21,7 @@ class ServedModelSettings(ComputeSettings):
         "run folders, Hugging Face folders or names of shipped models; clients name a model by its folder",
         positional=True,
         value="RUN",
+        filled=True,
     )
 
     def check(self) -> None:

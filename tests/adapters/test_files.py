@@ -295,3 +295,13 @@ def test_the_tokens_that_end_an_answer_are_kept_beside_the_adapters(tmp_path: Pa
     save(model, tmp_path / "chat", base=tmp_path / "base")
     models.load(tmp_path / "chat").save(tmp_path / "merged")
     assert models.load(tmp_path / "merged").end_ids == models.load(tmp_path / "chat").end_ids == (0, 4)
+
+
+def test_adapters_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    taught("vidya-v2", tmp_path)
+    path = tmp_path / "adapter" / WEIGHTS
+    arrays = read_tensors(path)
+    name = min(arrays)
+    save_tensors(path, arrays | {name: np.full_like(arrays[name], np.nan)})
+    with pytest.raises(InputError, match=r"is damaged: .* has elements that are not finite"):
+        models.load(tmp_path / "adapter")

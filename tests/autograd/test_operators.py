@@ -203,3 +203,19 @@ def test_numpy_does_not_write_into_a_tensor() -> None:
     array = np.zeros(2)
     np.add.at(array, [0], Tensor([5.0]))
     assert array.tolist() == [5, 0]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: np.sum(x, 0, np.float64),
+        lambda x: np.max(x, 0, None, True),
+        lambda x: np.reshape(x, (3, 2), "F"),
+        lambda x: np.concatenate((x, x), 0, None),
+    ],
+)
+def test_arguments_by_position_that_an_operation_lacks_are_refused(call: Any) -> None:
+    with pytest.raises(InputError, match="called like this, does not compute gradients"):
+        call(Tensor(np.ones((2, 3)), requires_grad=True))
+    assert np.sum(Tensor(np.ones((2, 3), np.float32)), 0, np.float64).dtype == np.float64
+    assert np.swapaxes(Tensor(np.ones((2, 3)), requires_grad=True), 0, 1).shape == (3, 2)

@@ -34,8 +34,19 @@ def test_a_number_takes_an_answer_and_anything_else_is_one(tmp_path: Path) -> No
     assert shown.startswith("  1  yes\n  2  no\n  3  a? 0\n")  # equal answers and empty ones are offered once, or never
     assert kept(path) == [["a?", "no"], ["b?", "No, never."], ["d?", "yes"]]
     assert json.loads(path.read_text(encoding="utf-8").splitlines()[0])["offered"] == ["yes", "no", "a? 0"]
-    assert told[0].startswith("there are answers 1 to 3")
+    hint = (
+        "there are answers 1 to 3: type one of these numbers, =9 if 9 itself is the answer, or an answer of your own; "
+    )
+    assert told[0] == hint + "an empty line leaves the question out"
     assert told[-1] == f"3 answers were added to {path}"
+
+
+def test_an_answer_is_asked_for_where_the_model_wrote_none(tmp_path: Path) -> None:
+    path, told = tmp_path / "journal.jsonl", list[str]()
+    teacher = TeachingSession(Journal(path), lambda question, turn: ["", " "], lambda *texts: True, told.append)
+    assert list(teacher.run(["a?", "", "b?", "yes"])) == ["", ""]
+    assert told[:2] == ["the model wrote no answer: type one, or an empty line to leave the question out"] * 2
+    assert kept(path) == [["b?", "yes"]]
 
 
 def test_each_question_has_draws_of_its_own(tmp_path: Path) -> None:

@@ -89,7 +89,14 @@ def test_ids_that_end_a_text_are_one_number_or_a_list(end_ids, written, tmp_path
     assert read_end_ids(tmp_path) == (tuple(written) if isinstance(written, list) else ())
 
 
-@pytest.mark.parametrize("content", ["damaged", "{}", '{"eos_token_id": ["a"]}', '{"eos_token_id": [true]}', None])
+@pytest.mark.parametrize("content", ["damaged", '{"eos_token_id": ["a"]}', '{"eos_token_id": [true]}', "[]"])
+def test_a_damaged_list_of_ids_is_refused(content, tmp_path):
+    (tmp_path / "generation_config.json").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=r"generation_config\.json"):
+        read_end_ids(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{}", '{"eos_token_id": 3}', None])
 def test_a_folder_that_names_no_ids_has_none(content, tmp_path):
     if content is not None:
         (tmp_path / "generation_config.json").write_text(content, encoding="utf-8")

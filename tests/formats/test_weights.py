@@ -41,6 +41,12 @@ def test_a_missing_shard_or_a_shard_without_its_weights_is_refused(tmp_path):
     assert "holds no weight_map" in refusal(read_weights, tmp_path)
 
 
+def test_an_array_in_two_shards_is_refused(tmp_path):
+    write_shards(tmp_path)
+    save_file({"b": np.ones(2), "a": np.full(2, 7.0)}, tmp_path / "two.safetensors")
+    assert "one.safetensors and two.safetensors both hold a: one does not belong to" in refusal(read_weights, tmp_path)
+
+
 def test_a_whole_file_in_a_folder_goes_before_shards_and_a_pickle_is_never_opened(tmp_path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"a pickle")
     assert "never loaded" in refusal(read_weights, tmp_path)

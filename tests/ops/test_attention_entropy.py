@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from minigrad.kernels.gemm import backend
+from minigrad.kernels.gemm.narrow import round_bfloat16
 from minigrad.ops.attention import relative_entropy, relative_entropy_formula
 from minigrad.ops.visible_keys import causal_visible
 from tests.ops.test_attention import case_of
@@ -47,3 +49,13 @@ def test_it_stays_in_its_range_where_scores_are_large(score: float) -> None:
     sharp = relative_entropy(q, rng.normal(size=(64, 1, 3)).astype(np.float32), **options_of(offsets, 64))
     assert (sharp >= 0).all()
     assert (sharp <= 1).all()
+
+
+def test_in_bfloat16_all_scores_are_of_rounded_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "_precision", "bfloat16")
+    rng, offsets = np.random.default_rng(0), np.array([0, 64])
+    q, k = (rng.normal(size=(64, 2, 32)).astype(np.float32) * 5 for _ in range(2))
+    options = options_of(offsets, 64)
+    rounded = [round_bfloat16(each.reshape(64, -1)).reshape(each.shape) for each in (q, k)]
+    wanted = relative_entropy_formula(*rounded, **options)
+    assert np.abs(relative_entropy(q, k, **options) - wanted).max() < 0.01

@@ -81,3 +81,12 @@ def test_mistakes_of_shapes_and_axes_are_named() -> None:
     with pytest.raises(ShapeError, match="concatenate needs an axis"):
         ops.concatenate(x, x, axis=None)  # type: ignore[arg-type]
     assert np.transpose(x, None).shape == x.transpose(None).shape == (3, 2)  # type: ignore[call-overload]
+
+
+def test_a_mask_that_the_caller_changes_after_the_forward_pass_does_not_change_the_gradient() -> None:
+    mask, x = np.array([True, True, False]), Tensor([1.0, 2.0, 3.0], requires_grad=True)
+    total = ops.where(mask, x, 0.0).sum()
+    mask[:] = False
+    total.backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [1, 1, 0]

@@ -354,6 +354,26 @@ def test_what_cannot_be_served_is_refused_with_a_sentence(
     assert len(answer.json["error"]["message"].split()) > 3
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        ("/chat/completions", {"messages": HELLO}, "did you mean '/v1/chat/completions'?"),
+        (COMPLETIONS, None, "/v1/completions takes POST, not GET"),
+        (COMPLETIONS, {"prompt": "a", "x" * 3_000: 1}, "unknown field 'xxx"),
+        (COMPLETIONS, b'{"seed": ' + b"1" * 4_500 + b"}", "it holds a whole number of more than 4,300 digits"),
+        (COMPLETIONS, b"[" * 100_000, "it is nested deeper than"),
+        (COMPLETIONS, {"prompt": ["a"] * 65}, "at most 64 texts here, not 65"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong_and_is_short(make_served: Make, path: str, body: Any, sentence: str) -> None:
+    with serving([make_served()], queue=64) as wire:
+        answer = wire.call(path, body)
+    error = answer.json["error"]
+    assert sentence in error["message"]
+    assert error["param"] != "n"
+    assert len(json.dumps(error)) < 1_000
+
+
 def test_no_text_is_longer_than_the_server_allows(make_served: Make) -> None:
     with serving([make_served()], max_tokens=5) as wire:
         asked = {"prompt": "to be", "seed": 5}

@@ -64,9 +64,9 @@ def test_a_text_or_messages_are_tokenized() -> None:
 @pytest.mark.parametrize(
     ("given", "field", "message"),
     [
-        (b"{", None, "not JSON"),
-        (b"[" * 100_000, None, "not JSON"),
-        (b"\xff", None, "not JSON"),
+        (b"{", None, "cannot be read as JSON"),
+        (b"[" * 100_000, None, "cannot be read as JSON"),
+        (b"\xff", None, "cannot be read as JSON"),
         (b"[]", None, "takes an object"),
         (body(), "prompt", "prompt takes a text"),
         (body(prompt=[]), "prompt", "prompt takes a text"),

@@ -106,9 +106,14 @@ class Updates(Guest):
     rate = 0.0
 
     def begin(self, run: Run) -> None:
-        """Raise InputError if replicas or processes share a step: what the others read would not be updated."""
+        """Raise InputError if replicas or processes share a step, whose readings others would not see, or if parts do.
+
+        A row that several parts of a step read must be updated once, by the sum of its gradients.
+        """
         if hardware.threads() > 1 or run.world.size > 1:
             raise InputError("one thread of one process must update the tables: give --threads 1, and start one")
+        if run.settings.accumulate > 1:
+            raise InputError("the rows of the tables are updated once for each part of a step: leave out --accumulate")
 
     def before_step(self, run: Run) -> None:
         """Note the learning rate, and forget the rows that were read outside a step."""

@@ -30,6 +30,7 @@ from minigrad.kernels.attention.tile_gradients import Saved
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
 from minigrad.kernels.attention.visible import all_finite
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
+from minigrad.kernels.gemm.backend import rounds
 from minigrad.kernels.gemm.narrow import round_bfloat16
 from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.jit import kernel
@@ -114,7 +115,10 @@ def attention_backward(
     of `out`. Keys that no query sees, and queries that see no key, get zero.
     """
     inputs, slopes = plan.inputs(arithmetic_for(q, k, v, dout), q, k, v), flat(dout)
-    saved = Saved(round_bfloat16(slopes) if inputs.arithmetic.rounding else slopes, flat(out), denominators)
+    # Not only where the loops multiply rounded float32: where they pack pairs of bfloat16, the sums of dout * out must
+    # see the same rounded elements as the products with v, or what both have in common does not cancel.
+    slopes = round_bfloat16(slopes) if rounds(q.dtype) else slopes
+    saved = Saved(slopes, flat(out), denominators)
     gradients = Gradients(np.zeros_like(inputs.q), np.zeros_like(inputs.k), np.zeros_like(inputs.v))
     loop = partial(_attention_backward_tasks, inputs, saved, gradients)
     over_rows(loop, plan.num_tasks(k), 2 * plan.work(q, k))

@@ -7,6 +7,7 @@ class Column {
     this.next = []; // the rivals of the token that comes next
     this.place = null; // the number of the token that is looked at; null for the one that comes next
     this.undone = []; // earlier texts, the newest last
+    this.isTyping = false; // whether the last change of the text was made in its field
     this.prompt = ""; // the text before the model wrote on
     this.specials = new Set(); // the names of the tokens that a text cannot hold
     this.messages = []; // of the conversation, each with a role and a content
@@ -159,6 +160,7 @@ class Column {
 
   // Read the text when the reader has paused in typing.
   edit() {
+    this.remember(this.paper.pieces.join(""), true);
     this.leave(this.text);
     clearTimeout(this.pause);
     this.pause = setTimeout(() => this.read(), 400);
@@ -194,12 +196,17 @@ class Column {
     this.part("rivals").focus();
   }
 
-  remember() {
-    this.undone.push(this.text);
+  // Keep a text for Undo; of what is typed without a pause for anything else, the text before it.
+  remember(text = this.text, isTyping = false) {
+    const goesOn = isTyping && this.isTyping;
+    this.isTyping = isTyping;
+    if (goesOn) return;
+    this.undone.push(text);
     if (this.undone.length > 100) this.undone.shift();
   }
 
   undo() {
+    this.isTyping = false;
     this.begin(this.undone.pop());
   }
 

@@ -7,6 +7,7 @@ class Server {
 
   // Send a request; return the reply. An error is a sentence for the reader of the page.
   async call(path, body, signal) {
+    if (!/^[ -~]*$/.test(this.key)) throw new Error("The API key is wrong: it has only letters, digits and signs of ASCII.");
     const headers = this.key ? { Authorization: `Bearer ${this.key}` } : {};
     const request = { headers, signal, cache: "no-store" };
     if (body) {
@@ -60,7 +61,7 @@ class Server {
         yield event;
       }
     }
-    throw new Error("The connection to the server was lost.");
+    throw new Error(LOST);
   }
 
   // Yield the parts of a text: its new characters and tokens, and at the end the reason.
@@ -87,6 +88,7 @@ class Server {
 }
 
 const SHOWN = 10; // rivals of a token
+const LOST = "The connection to the server was lost.";
 
 // Return the number of spaces at the beginning of a text.
 const spacesOf = (text) => text.length - text.replace(/^ +/, "").length;
@@ -94,7 +96,10 @@ const spacesOf = (text) => text.length - text.replace(/^ +/, "").length;
 // Yield the texts of a stream of bytes.
 async function* textsOf(stream) {
   const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
-  for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value;
+  const read = () => reader.read().catch((error) => {
+    throw error.name === "AbortError" ? error : new Error(LOST); // the words of the browser for it vary
+  });
+  for (let part = await read(); !part.done; part = await read()) yield part.value;
 }
 
 // Return the bytes of a token as a completion shows it: its text, or bytes that are no character, as in bytes:\xe2\x82.

@@ -23,7 +23,7 @@ PROGRAM = "python -m minigrad.training.report"
 class ReportConfig:
     """The runs to compare, and where the page goes."""
 
-    runs: tuple[str, ...] = option(REQUIRED, "run folders, two to eight", positional=True, value="RUN")
+    runs: tuple[str, ...] = option(REQUIRED, "run folders, two to eight", positional=True, value="RUN", filled=True)
     out: str = option("comparison.html", "the page to write; no file is overwritten", value="FILE", filled=True)
 
 

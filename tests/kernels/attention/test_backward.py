@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from minigrad.kernels.attention import plan as plans
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
 from minigrad.kernels.attention.plan import Denominators, Gradients, Plan, arithmetic_for
 from minigrad.kernels.attention.tile_gradients import Saved
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS
+from minigrad.kernels.gemm import backend
 from minigrad.kernels.rowwise.dropout import Stream
 from tests.kernels.attention.twins import TWINS, causal_case
 
@@ -133,3 +135,19 @@ def test_what_is_not_finite_reaches_the_pairs_that_see_it_only(dtype: Any, value
         np.testing.assert_allclose(got[part], wanted[part], rtol=0, atol=10 * TOLERANCE[dtype])
         assert np.isfinite(got[:, 2 if before == 0 else 1 :]).all()  # the other heads
     assert not all(np.isfinite(got).all() for got in found[1])
+
+
+@pytest.mark.parametrize("shift", [0.0, 4.0])
+def test_gradients_in_bfloat16_do_not_depend_on_what_multiplies(shift: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All values have a large part in common, which cancels only between sums of equally rounded elements."""
+    monkeypatch.setattr(backend, "_precision", "bfloat16")
+    q, k, v, plan = causal_case(np.float32, [128], 0, heads=(2, 1, 32))
+    v = v + np.float32(shift)
+    dout = np.random.default_rng(1).normal(size=q.shape).astype(np.float32)
+    found = []
+    for instructions in (True, False):
+        if not instructions:
+            monkeypatch.setattr(plans, "SMALL_BFLOAT16", None)
+        found.append(attention_backward(dout, q, k, v, *attention_forward(q, k, v, plan), plan))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=5e-4 * np.abs(other).max())

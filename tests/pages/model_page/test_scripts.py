@@ -122,3 +122,39 @@ def test_the_logits_are_those_of_the_text_however_it_is_edited(run: Any) -> None
         return wrong;
     """
     assert run(code) == []
+
+
+def test_a_text_is_written_on_from_the_tokens_that_its_link_reads(run: Any) -> None:
+    """A text that outgrew the context was read from its last half; a page that opens its link reads a whole context."""
+    code = """
+        class Machine {
+          constructor(context) { Object.assign(this, { context, length: 0 }); }
+          cut(length) { this.length = Math.min(this.length, length); }
+          read(token) { this.length++; return [token, 0]; }
+        }
+        const finish = (reader) => { while (reader.isBehind) reader.next(); };
+        const grown = new Reader(new Machine(16)), opened = new Reader(new Machine(16));
+        grown.replace([1]);
+        finish(grown);
+        for (let n = 0; n < 22; n++) { grown.add(n % 3); finish(grown); }
+        const before = grown.start, view = { reader: grown, place: null, tokensOf: (text) => [...text].map(Number) };
+        const $ = () => ({ value: grown.ids.join("") });
+        View.prototype.readShown.call(view);
+        opened.replace(grown.ids);
+        return [before, grown.start, opened.start, grown.isBehind];
+    """
+    assert run(joined("view") + code) == [9, 7, 7, True]
+
+
+def test_undo_brings_back_what_was_written_before_a_text_was_typed_on(run: Any) -> None:
+    code = """
+        const view = { undone: [], isTyping: false, reader: { ids: [] } };
+        const remember = (ids, isTyping) => { view.reader.ids = ids; View.prototype.remember.call(view, isTyping); };
+        remember([1], false);       // Continue
+        remember([1, 2, 3], true);  // a letter is deleted
+        remember([1, 2], true);     // and another one
+        remember([1], false);       // Continue
+        remember([1, 4], true);
+        return view.undone;
+    """
+    assert run(joined("view") + code) == [[1], [1, 2, 3], [1], [1, 4]]

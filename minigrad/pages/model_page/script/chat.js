@@ -5,30 +5,48 @@ class ChatView extends View {
     super(content, file);
     this.messages = []; // with a role and a text each
     this.answer = null; // the paragraph of the newest answer; its tokens are those from `begin` on
+    this.leftOut = 0; // messages, the oldest, that the model does not read because they do not fit
   }
 
-  // Return the tokens of the messages and of the beginning of an answer; the oldest are left out if they do not fit.
+  // Return the tokens of the messages and of the beginning of an answer.
   conversation(messages) {
-    const { specials } = this.words, room = this.content.model.context / 2;
+    const { specials } = this.words;
     const ids = messages.flatMap(({ role, text }) => [
       specials[`<|${role}|>`], ...this.words.encode(text), specials["<|end|>"],
     ]);
-    return ids.length > room && messages.length > 1
-      ? this.conversation(messages.slice(2))
-      : [...ids, specials["<|assistant|>"]];
+    return [...ids, specials["<|assistant|>"]];
+  }
+
+  // Return the newest messages that leave half a context free; one that is longer than that alone.
+  fitting(messages) {
+    const room = this.content.model.context / 2;
+    return this.conversation(messages).length - 1 > room && messages.length > 1
+      ? this.fitting(messages.slice(2))
+      : messages;
   }
 
   ask(text) {
     if (this.left) return this.stop();
     if (!text.trim()) return;
+    const { context } = this.content.model, all = [...this.messages, { role: "user", text }];
+    const kept = this.fitting(all), ids = this.conversation(kept);
+    if (ids.length > context) {
+      this.say(`The message fills the ${context} tokens that a conversation may have here: shorten it.`);
+      return;
+    }
     $("message").value = "";
-    this.messages.push({ role: "user", text });
-    this.reader.replace(this.conversation(this.messages));
+    [this.messages, this.leftOut] = [all, all.length - kept.length];
+    this.reader.replace(ids);
     this.messages.push({ role: "assistant", text: "" });
     this.begin = this.reader.ids.length;
     this.answer = element("p", { class: "assistant" });
     $("messages").append(element("p", { class: "user" }, text), this.answer);
     this.write();
+  }
+
+  sayWritten() {
+    super.sayWritten();
+    if (this.isTalking && this.leftOut) this.say("The oldest messages were left out: they no longer fit.");
   }
 
   // A conversation goes on from its tokens: its text does not tell a special token from the same characters.
@@ -92,8 +110,8 @@ class ChatView extends View {
   }
 
   // Undo is for the text alone.
-  remember() {
-    if (!this.isTalking) super.remember();
+  remember(isTyping) {
+    if (!this.isTalking) super.remember(isTyping);
   }
 
   // The address keeps texts; a conversation stays in the page.

@@ -19,6 +19,7 @@ class View {
     this.prompt = ""; // the text before the model wrote on
     this.head = [0, 0];
     this.undone = []; // earlier texts, the newest last
+    this.isTyping = false; // whether the last change of the text was made in its field
     this.paper = new Paper($("text"), $("paper"));
     this.listen();
     this.restore();
@@ -111,11 +112,13 @@ class View {
     this.showButtons();
   }
 
-  // Read the text that is shown, up to where writing goes on. Drawn tokens are not always those of their text, and a link
-  // holds the text: what follows depends on the tokens.
+  // Read the text that is shown, up to where writing goes on, as a page does that opens its link: drawn tokens are not
+  // always those of their text, and a text that grew beyond the context may be read from another place.
   readShown() {
-    const end = this.place === null ? undefined : $("text").selectionStart;
-    this.reader.replace(this.tokensOf($("text").value.slice(0, end)));
+    const { reader } = this, end = this.place === null ? undefined : $("text").selectionStart;
+    reader.replace(this.tokensOf($("text").value.slice(0, end)));
+    const start = Math.max(0, reader.ids.length - reader.machine.context);
+    if (reader.start !== start) reader.begin(start);
   }
 
   // Whether a text can hold a token: not if it is special, or half a character.
@@ -136,6 +139,7 @@ class View {
   }
 
   edit(text) {
+    this.remember(true);
     this.replace(this.tokensOf(text), text);
     this.keep();
   }
@@ -156,7 +160,11 @@ class View {
     $("rivals").focus();
   }
 
-  remember() {
+  // Keep the text for Undo; of what is typed without a pause for anything else, the text before it.
+  remember(isTyping = false) {
+    const goesOn = isTyping && this.isTyping;
+    this.isTyping = isTyping;
+    if (goesOn) return;
     this.undone.push([...this.reader.ids]);
     if (this.undone.length > 100) this.undone.shift();
   }
