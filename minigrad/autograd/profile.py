@@ -45,11 +45,23 @@ def attention_flops(
     return 4.0 * (pairs - (0.0 if first_visible is None else float(np.sum(first_visible)))) * q.shape[1] * q.shape[2]
 
 
-FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {
-    # the FLOPs of one product, and the number of such products in the forward pass and in the backward pass
-    "linear": (lambda x, weight, *bias, **options: 2.0 * math.prod(x.shape[:-1]) * weight.size, 1, 2),
-    "matmul": (_matmul, 1, 2),
-    "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, 2),
+def _of_each(parents: Sequence[object]) -> float:
+    """Count a product for each of two factors that needs a gradient."""
+    return float(sum(each is not None for each in parents[:2]))
+
+
+def _of_swiglu(parents: Sequence[object]) -> float:
+    """Count a product for the gate and what it multiplies, and one for the matrix."""
+    gate, up, weight = parents
+    return float((gate is not None or up is not None) + (weight is not None))
+
+
+FLOPS: dict[str, tuple[Callable[..., float], float, float | Callable[[Sequence[object]], float]]] = {
+    # The FLOPs of one product, and the number of such products in the forward pass and in the backward pass, which may
+    # depend on the parents of the operation: None for an argument that needs no gradient.
+    "linear": (lambda x, weight, *bias, **options: 2.0 * math.prod(x.shape[:-1]) * weight.size, 1, _of_each),
+    "matmul": (_matmul, 1, _of_each),
+    "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, _of_swiglu),
     "linear_cross_entropy": (lambda x, weight, *rest: 2.0 * x.size * weight.shape[0], 3, 0),  # 1 without a gradient
     "linear_losses": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 1, 3),  # the logits a second time
     "attention": (attention_flops, 1, 2.5),  # the backward pass recomputes the scores
@@ -99,7 +111,7 @@ class Profile(Observer):
         self.steps, self.seconds = 0, 0.0
         self._inner: list[float] = []  # for each open measurement, the seconds of the measurements inside it
         self._began, self._thread = 0.0, 0
-        self._backward_flops: weakref.WeakKeyDictionary[Backward, float] = weakref.WeakKeyDictionary()
+        self._product_flops: weakref.WeakKeyDictionary[Backward, float] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> Profile:
         active.append(self)
@@ -148,10 +160,10 @@ class Profile(Observer):
             given = [*arrays, *(option for option in options.values() if isinstance(option, np.ndarray))]
             line.bytes_new += _new_bytes([array, *saved_arrays(backward)], given)
             if name in FLOPS:
-                count, forward_passes, backward_passes = FLOPS[name]
+                count, forward_passes, _ = FLOPS[name]
                 flops = count(*arrays, **options)
                 line.flops += flops * (forward_passes if is_recording() else 1)
-                self._backward_flops[backward] = backward_passes * flops
+                self._product_flops[backward] = flops
 
     @contextlib.contextmanager
     def backward(self, node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
@@ -159,7 +171,10 @@ class Profile(Observer):
         if threading.get_ident() != self._thread:
             yield lambda gradients: gradients
             return
-        flops = self._backward_flops.get(node.backward, 0.0) if node.backward is not None else 0.0
+        flops = self._product_flops.get(node.backward, 0.0) if node.backward is not None else 0.0
+        if flops:
+            passes = FLOPS[node.name][2]
+            flops *= passes(node.parents) if callable(passes) else passes
         with self.measure(node.name, "backward") as line:
 
             def note(gradients: Gradients) -> Gradients:

@@ -163,3 +163,13 @@ def test_the_flops_of_a_model_are_those_that_the_plan_estimates() -> None:
     attention = 4 * batch * length * (length + 1) / 2 * 2 * 4 * 4
     planned = 6 * (model.macs_per_token(length) - 2 * 2 * 4 * 4 * length / 2) * batch * length
     assert total == pytest.approx(planned + 3.5 * attention)
+
+
+def test_a_product_for_a_frozen_factor_is_not_counted() -> None:
+    frozen, rows = Tensor(np.ones((5, 4), np.float32)), Tensor(np.ones((3, 4), np.float32))
+    product = 2 * 3 * 4 * 5
+    for x, weight in ((leaf(3, 4), frozen), (rows, leaf(5, 4))):
+        measured = profiled(lambda x=x, weight=weight: backward(ops.linear(x, weight)))
+        assert flops_of(measured, "linear") == [product, product]
+    measured = profiled(lambda: backward(ops.swiglu_linear(leaf(3, 4), leaf(3, 4), frozen)))
+    assert flops_of(measured, "swiglu_linear") == [product, product]
