@@ -61,22 +61,18 @@ class Dial:
         return scaling.predict(parameters_in_layers(self.candidates[size]), tokens, self.unique_tokens)
 
     def best(self, seconds: float) -> str:
-        """Return the size for `seconds` of training, among the sizes that `is_fit` allows.
+        """Return the size for `seconds` of training, among the measured sizes that `is_fit` allows.
 
         It has the lowest expected loss after half of that time: a smaller model writes faster, and is further along if
-        the computer slows down, so a size that gets ahead only near the end is not chosen. A size larger than all
-        measured ones must be ahead of these by the residual standard error, in the law and in all fits without a curve.
+        the computer slows down, so a size that gets ahead only near the end is not chosen. Nor is one that is larger
+        than all measured ones: how much such a size gains, the law does not know.
         """
-        sizes = [size for size in self.candidates if self.is_fit(size)] or list(self.candidates)[:1]
-        early = {size: _EARLY * seconds * self.speed(self.candidates[size]) for size in sizes}
+        sizes = [size for size in self.candidates if self.is_fit(size) and self.is_measured(size)]
 
-        def loss(size: str, law: scaling.Law = scaling.LAW) -> float:
-            return law.loss(parameters_in_layers(self.candidates[size]), early[size], self.unique_tokens)
+        def loss(size: str) -> float:
+            return self.after(size, _EARLY * seconds * self.speed(self.candidates[size])).loss
 
-        known = min((size for size in sizes if self.is_measured(size)), key=loss, default=sizes[0])
-        laws = (scaling.LAW, *scaling.WITHOUT)
-        ahead = [size for size in sizes if all(loss(size, law) + scaling.ERROR < loss(known, law) for law in laws)]
-        return min([known, *ahead], key=loss)
+        return min(sizes or list(self.candidates)[:1], key=loss)
 
     def is_measured(self, size: str) -> bool:
         """Whether this size, or a larger one, was measured; the sizes of the families differ a little."""
@@ -142,7 +138,7 @@ class Dial:
             verdict = "the best" if is_lowest else "chosen"
             reason = f"{chosen} is {verdict} for this time: {losses[chosen]} bits per byte by the scaling law; {others}"
             if not is_lowest:
-                reason += " (a larger size must be ahead after half of the time, and clearly if never measured)"
+                reason += " (a larger size must be ahead after half of the time, and must have been measured)"
         if unfit := [size for size in self.candidates if not self.is_fit(size)]:
             text = f"a text that counts as {format_estimate(self.unique_tokens)} tokens"
             reason += f"; {text} is too short for {' and '.join(unfit)}, which would learn it by heart"

@@ -51,7 +51,10 @@ def test_the_worth_of_a_pass_is_what_it_adds():
 def test_the_constants_are_those_of_the_measured_runs():
     points = [point for curve in CURVES.values() for point in curve]
     found = fit(points)
-    assert found == pytest.approx(LAW, rel=2e-4, abs=1e-6)
+    # Far apart, E and B give nearly the same losses, so another processor may find other constants.
+    assert [found.loss(*each[:3]) for each in points] == pytest.approx(
+        [LAW.loss(*each[:3]) for each in points], abs=2e-4
+    )
     assert len(WITHOUT) == len(CURVES)
     assert without_each({name: CURVES[name] for name in list(CURVES)[:2]})[0] == fit(CURVES[list(CURVES)[1]])
     assert residual_error(LAW, points) == pytest.approx(ERROR, abs=6e-4)
