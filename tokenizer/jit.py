@@ -77,6 +77,19 @@ class CodeFiles(IndexDataCacheFile):
     no other process takes, and is complete before the index names it.
     """
 
+    def load(self, key: Any) -> Any:
+        """Return the code for some types of arguments; None if there is none, or if a file is damaged."""
+        try:
+            return super().load(key)  # type: ignore[no-untyped-call]
+        except Exception:  # a power cut can leave files that are empty or cut short, and unpickling raises anything
+            return None
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()  # type: ignore[no-untyped-call]
+        except Exception:
+            return {}
+
     def save(self, key: Any, data: Any) -> None:
         """Write the code for some types of arguments."""
         name = self._load_index().get(key) or self._data_name(uuid.uuid4().int >> 64)  # type: ignore[no-untyped-call]

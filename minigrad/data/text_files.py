@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from minigrad.errors import InputError
+from minigrad.formats.folders import RECORD
 from minigrad.formats.json_files import parse_json
 from minigrad.options import shown
 from minigrad.system import hardware
@@ -77,10 +78,12 @@ class TextFiles:
         places = [path for path in self._visible() if "__pycache__" not in path.relative_to(self.path).parts]
         files = [path for path in places if not path.is_dir() and not _is_text(path)]
         links = [path for path in places if path.is_dir() and path.is_symlink()]
-        counts = [plural(len(each), noun) for each, noun in ((files, "file"), (links, "linked folder")) if each]
+        runs = [path for path in places if not path.is_symlink() and _is_run(path)]
+        kinds = (files, "file"), (links, "linked folder"), (runs, "run folder")
+        counts = [plural(len(each), noun) for each, noun in kinds if each]
         if not counts:
             return ""
-        names = [str(path.relative_to(self.path)) for path in (*files, *links)]
+        names = [str(path.relative_to(self.path)) for path in (*files, *links, *runs)]
         shown, more = names[:_NAMED], len(names) - _NAMED
         listed = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
         are = "is" if len(names) == 1 else "are"
@@ -92,16 +95,24 @@ class TextFiles:
         return filter(_is_text, self._visible())
 
     def _visible(self) -> list[Path]:
-        """Return what is in the folder and in the folders below it, without anything hidden."""
+        """Return what is in the folder and in the folders below it, without anything hidden or in a run folder.
+
+        A run may be written into the folder of its text, which must stay as it was.
+        """
         found = list[Path]()
         for place, folders, files in os.walk(self.path, onerror=_refuse):  # follows no links
             folders[:] = [name for name in folders if not name.startswith(".")]
             found += [Path(place, name) for name in (*folders, *files) if not name.startswith(".")]
+            folders[:] = [name for name in folders if not _is_run(Path(place, name))]
         return sorted(found, key=lambda path: path.relative_to(self.path).parts)
 
 
 def _refuse(error: OSError) -> None:
     raise InputError(f"cannot read {error.filename}: {reason(error)}.") from error
+
+
+def _is_run(path: Path) -> bool:
+    return (path / RECORD).is_file()
 
 
 def _is_text(path: Path) -> bool:

@@ -293,3 +293,14 @@ def test_a_long_text_from_a_pipe_is_kept_because_it_can_be_read_only_once(tmp_pa
     writer.start()
     assert corpus.load(str(tmp_path / "pipe")).documents == ("to be or not",)
     writer.join()
+
+
+def test_a_run_in_the_folder_of_its_text_does_not_change_the_text(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a text", encoding="utf-8")
+    run = tmp_path / "runs" / "one"
+    run.mkdir(parents=True)
+    (run / "minigrad.json").write_text("{}", encoding="utf-8")
+    (run / "metrics.jsonl").write_text('{"step": 1}\n', encoding="utf-8")
+    assert [*text_files.TextFiles(tmp_path)] == ["a text"]
+    left_out = text_files.TextFiles(tmp_path).left_out()
+    assert left_out == f"1 run folder of {tmp_path} is not read: {Path('runs/one')}"

@@ -280,3 +280,20 @@ def test_a_kernel_is_stored_after_its_first_call(tmp_path: Path, monkeypatch: py
     assert jit.is_stored(run_program)
     monkeypatch.setattr(jit, "_FOLDER", None)
     assert not jit.is_stored(run_program)
+
+
+@pytest.mark.parametrize("content", [b"", b"stamp", b"\x80\x04"])
+def test_a_damaged_file_of_compiled_code_counts_as_none(tmp_path: Path, content: bytes) -> None:
+    files = jit.CodeFiles(str(tmp_path), "kernel", "stamp")
+    files.save("types", "code")
+    assert files.load("types") == "code"
+    (code,) = tmp_path.glob("*.nbc")
+    whole = code.read_bytes()
+    code.write_bytes(content)
+    assert files.load("types") is None
+    code.write_bytes(whole)
+    (index,) = tmp_path.glob("*.nbi")
+    index.write_bytes(content)
+    assert files.load("types") is None
+    files.save("types", "code again")
+    assert files.load("types") == "code again"

@@ -151,3 +151,20 @@ def test_folders_of_versions_that_were_not_used_for_long_are_removed(monkeypatch
     folder = jit._code_folder()
     left = {path.name for path in (tmp_path / "kernels").iterdir()}
     assert left == {folder.name, *(f"tokenizer-{number}" for number in range(13, 20))}
+
+
+@pytest.mark.parametrize("content", [b"", b"stamp", b"\x80\x04"])
+def test_a_damaged_file_of_compiled_code_counts_as_none(tmp_path: Path, content: bytes) -> None:
+    files = jit.CodeFiles(str(tmp_path), "kernel", "stamp")
+    files.save("types", "code")
+    assert files.load("types") == "code"
+    (code,) = tmp_path.glob("*.nbc")
+    whole = code.read_bytes()
+    code.write_bytes(content)
+    assert files.load("types") is None
+    code.write_bytes(whole)
+    (index,) = tmp_path.glob("*.nbi")
+    index.write_bytes(content)
+    assert files.load("types") is None
+    files.save("types", "code again")
+    assert files.load("types") == "code again"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
+from minigrad.errors import InputError
 from minigrad.evaluate import rivals
 from minigrad.training.reporting.finish import baselines
 
@@ -24,3 +27,9 @@ def test_a_missing_figure_has_a_reason(make, monkeypatch):
     assert baselines(make(minutes=1e-5).plan) == (None, "it would have taken about 0s of the 0s", None)
     monkeypatch.setattr(rivals, "xz_bits_per_byte", lambda *_: None)
     assert baselines(make().plan)[:2] == (None, "this Python lacks lzma")
+
+
+def test_a_run_ends_although_its_text_cannot_be_read_again(make, monkeypatch):
+    plan = make().plan
+    monkeypatch.setattr(type(plan.text.corpus), "excerpt", Mock(side_effect=InputError("the text changed")))
+    assert baselines(plan) == (None, "its text cannot be read again: the text changed", None)
