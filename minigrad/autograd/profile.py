@@ -45,12 +45,12 @@ def attention_flops(
     return 4.0 * (pairs - (0.0 if first_visible is None else float(np.sum(first_visible)))) * q.shape[1] * q.shape[2]
 
 
-def _of_each(parents: Sequence[object]) -> float:
+def _for_each_factor(parents: Sequence[object]) -> float:
     """Count a product for each of two factors that needs a gradient."""
     return float(sum(each is not None for each in parents[:2]))
 
 
-def _of_swiglu(parents: Sequence[object]) -> float:
+def _for_swiglu(parents: Sequence[object]) -> float:
     """Count a product for the gate and what it multiplies, and one for the matrix."""
     gate, up, weight = parents
     return float((gate is not None or up is not None) + (weight is not None))
@@ -59,9 +59,9 @@ def _of_swiglu(parents: Sequence[object]) -> float:
 FLOPS: dict[str, tuple[Callable[..., float], float, float | Callable[[Sequence[object]], float]]] = {
     # The FLOPs of one product, and the number of such products in the forward pass and in the backward pass, which may
     # depend on the parents of the operation: None for an argument that needs no gradient.
-    "linear": (lambda x, weight, *bias, **options: 2.0 * math.prod(x.shape[:-1]) * weight.size, 1, _of_each),
-    "matmul": (_matmul, 1, _of_each),
-    "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, _of_swiglu),
+    "linear": (lambda x, weight, *bias, **options: 2.0 * math.prod(x.shape[:-1]) * weight.size, 1, _for_each_factor),
+    "matmul": (_matmul, 1, _for_each_factor),
+    "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, _for_swiglu),
     "linear_cross_entropy": (lambda x, weight, *rest: 2.0 * x.size * weight.shape[0], 3, 0),  # 1 without a gradient
     "linear_losses": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 1, 3),  # the logits a second time
     "attention": (attention_flops, 1, 2.5),  # the backward pass recomputes the scores

@@ -67,7 +67,7 @@ class TextFiles:
                 raise InputError(f"cannot read {path}: {reason(error)}.") from error
 
     def left_out(self) -> str:
-        """Return a sentence that names the files and linked folders that are not read; "" if there are none.
+        """Return a sentence that names the files, linked folders and run folders that are not read; "" if none are.
 
         Files are left out because of their names; a link that leads nowhere counts as one. Hidden files, and those of
         Python in __pycache__, are not mentioned.

@@ -104,11 +104,13 @@ def read_end_ids(folder: Path) -> tuple[int, ...]:
     Many folders have only one of these files. Raises InputError for one that is damaged.
     """
     for path in (folder / GENERATION, folder / CONFIG):
+        content = read_json(path) if path.exists() else {}
         try:
-            if path.exists() and (ids := listed_end_ids(read_json(path))):
-                return ids
+            ids = listed_end_ids(content)
         except InputError as error:
             raise InputError(f"{path} cannot be used: {error}") from None
+        if ids:
+            return ids
     return ()
 
 

@@ -99,8 +99,8 @@ def matrices_of(model: LanguageModel) -> list[Tensor]:
 def load_moments(model: LanguageModel, optimizer: Optimizer, moments: Mapping[str, Array], updates: int) -> None:
     """Set the moments of an optimizer, named as by `moments_of`, and its number of updates; what is missing is 0.
 
-    A parameter whose second moment is missing, which Muon does not keep, gets a first moment of 0 too: AdamW divides
-    the first by the root of the second, and would move the weights far.
+    Of a parameter, all moments are taken or none: Muon keeps no second moments of matrices, and AdamW, which divides
+    the first by the root of the second, would move their weights far.
     """
     named = named_moments(model, optimizer)
     kept = [[f"{name}.{kind}" for kind in kinds] for name, _, kinds in named]

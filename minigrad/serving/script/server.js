@@ -7,7 +7,7 @@ class Server {
 
   // Send a request; return the reply. An error is a sentence for the reader of the page.
   async call(path, body, signal) {
-    if (!/^[ -~]*$/.test(this.key)) throw new Error("The API key is wrong: it has only letters, digits and signs of ASCII.");
+    if (!/^[ -~]*$/.test(this.key)) throw new Error("The API key is wrong: a key has only characters of ASCII.");
     const headers = this.key ? { Authorization: `Bearer ${this.key}` } : {};
     const request = { headers, signal, cache: "no-store" };
     if (body) {

@@ -13,7 +13,7 @@ eq. 5):
 
 `CURVES` are the measurements, `LAW` is the fit to them (by `fit`), `WITHOUT` are the fits without one of the curves.
 The spread of their predictions shows how uncertain the measured runs leave the law, not how wrong it is elsewhere.
-The last says much: these runs leave E open, and R differs from text to text (docs/results.md).
+They leave E open, so the exponents have lower bounds, and R is not one number for all runs (docs/results.md).
 """
 
 from __future__ import annotations
@@ -175,10 +175,11 @@ _LOWEST, _HIGHEST = (0.3478, 0.3658, 0.0), (1.5, 1.5, 6.0)
 
 
 def fit(points: Iterable[Point]) -> Law:
-    """Return the law with the smallest sum of squared errors, E, A and B at least 0; needs three sizes and lengths.
+    """Return the law with the smallest sum of squared errors; needs three sizes and lengths.
 
-    With alpha, beta and R given, the law is linear in E, A and B: a least-squares problem. So a grid of (alpha, beta,
-    R) is tried, then a finer one around the best of it, and so on.
+    E, A and B are at least 0, and the other constants between `_LOWEST` and `_HIGHEST`. With alpha, beta and R given,
+    the law is linear in E, A and B: a least-squares problem. So a grid of (alpha, beta, R) is tried, then a finer one
+    around the best of it, and so on.
     """
     found = list(points)
     low, high = np.array(_LOWEST), np.array(_HIGHEST)
