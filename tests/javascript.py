@@ -20,21 +20,22 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Return a function that runs JavaScript after the scripts of the page; `given` is what it is given.
+    """Return a function that runs JavaScript after scripts, by default those of the page; `given` is what it is given.
 
     What the JavaScript returns is returned, as JSON; the bytes given as `file` are there as a Uint8Array.
     """
     if NODE is None:
         pytest.skip("no Node.js is installed; the project does not need one")
 
-    def run(body: str, file: bytes = b"", **given: Any) -> Any:
+    def run(body: str, file: bytes = b"", scripts: str = joined(*ENGINE, *WRITING), **given: Any) -> Any:
         (tmp_path / "given.json").write_text(
             json.dumps(given | {"file": base64.b64encode(file).decode()}), encoding="utf-8"
         )
         start = 'const given = JSON.parse(require("fs").readFileSync(process.argv[2], "utf8"));\n'
         bytes_of_file = 'const file = new Uint8Array(Buffer.from(given.file, "base64"));\n'
-        work = f"const work = () => {{ {body} }};\nconsole.log(JSON.stringify(work()));\n"
-        (tmp_path / "run.js").write_text(joined(*ENGINE, *WRITING) + start + bytes_of_file + work, encoding="utf-8")
+        work = f"const work = async () => {{ {body} }};\n"
+        work += "work().then((found) => console.log(JSON.stringify(found)));\n"
+        (tmp_path / "run.js").write_text(scripts + start + bytes_of_file + work, encoding="utf-8")
         done = subprocess.run(
             [str(NODE), tmp_path / "run.js", tmp_path / "given.json"], capture_output=True, encoding="utf-8"
         )

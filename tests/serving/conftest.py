@@ -16,7 +16,7 @@ from minigrad.serving.served import Served
 collect_ignore = (
     []
     if importlib.util.find_spec("starlette")
-    else ["test_api.py", "test_api_mutations.py", "test_playground.py", "test_server.py"]
+    else [f"test_{name}.py" for name in ("api", "api_mutations", "playground", "playground_scripts", "server")]
 )
 
 

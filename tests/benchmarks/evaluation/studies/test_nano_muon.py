@@ -67,7 +67,9 @@ def optimized(parts: tuple[str, ...], **settings: float) -> tuple[nn.Linear, Var
 
 def test_equal_rows_move_equally_far_on_average() -> None:
     gradient = np.random.default_rng(0).normal(size=(8, 16)).astype(np.float32)
-    gradient[4:] = gradient[:4] + gradient[4:] * 0.05  # nearly equal rows in pairs, so that half of the singular values are small
+    gradient[4:] = (
+        gradient[:4] + gradient[4:] * 0.05
+    )  # nearly equal rows in pairs, so that half of the singular values are small
     gradient[0] = 0
     spreads = []
     for parts in ((), ("equal rows",)):
