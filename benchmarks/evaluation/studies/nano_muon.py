@@ -29,27 +29,31 @@ from models.vidya_v2 import VidyaV2
 PARTS = ("equal rows", "cautious decay", "polar express", "soft cap")
 CAP = 15.0
 _BETA = 0.95  # of the mean of the squares of a row
-_POLAR = (  # Amsel et al. 2025, "The Polar Express", arXiv 2505.16932: the five that follow from l = 1e-3
+_SAFETY = 1.01
+_POLAR = (  # Amsel et al. 2025, "The Polar Express", arXiv 2505.16932: for singular values from 1e-3 to 1
     Polynomial(8.28721201814563, -23.595886519098837, 17.300387312530933),
     Polynomial(4.107059111542203, -2.9478499167379106, 0.5448431082926601),
     Polynomial(3.9486908534822946, -2.908902115962949, 0.5518191394370137),
     Polynomial(3.3184196573706015, -2.488488024314874, 0.51004894012372),
     Polynomial(2.300652019954817, -1.6689039845747493, 0.4188073119525673),
 )
+_SAFE = (*(Polynomial(a / _SAFETY, b / _SAFETY**3, c / _SAFETY**5) for a, b, c in _POLAR[:-1]), _POLAR[-1])
 
 
 def polar(u: Array) -> Array:
     """Return about the nearest matrix with orthonormal rows or columns, by a polynomial for each iteration.
 
     The polynomials are fitted one after the other to where the one before has left the singular values; those of
-    `orthogonalise` are all the same, and leave singular values between 0.68 and 1.21.
+    `orthogonalise` are all the same, and leave singular values between 0.68 and 1.21. A value that bfloat16 rounds to
+    slightly more than the largest one that is expected would explode in the next iterations: so, as in the paper, all
+    polynomials but the last expect values up to 1.01 times as large.
     Shapes: u (rows, columns) -> (rows, columns).
     """
     is_tall = u.shape[0] > u.shape[1]
     x = np.ascontiguousarray(u.T if is_tall else u)
-    x = x / (np.linalg.norm(x) * 1.01 + 1e-30)  # the polynomials need singular values below 1
+    x = x / (np.linalg.norm(x) * _SAFETY + 1e-30)
     block = newton_schulz.block_for(x)
-    for a, b, c in _POLAR:
+    for a, b, c in _SAFE:
         if block is not None:
             newton_schulz.iterate(x, Polynomial(a, b, c), 1, block)
         else:

@@ -16,6 +16,7 @@ from benchmarks.evaluation.study import ROOT, Job, Study
 from minigrad import Tensor, nn, no_grad
 from minigrad.constants import IGNORE
 from minigrad.errors import InputError
+from minigrad.kernels.gemm import backend as products
 from models.vidya_v2 import VidyaV2Config
 from tests.killed_runs import Killed, kill, stop
 from tests.small_runs import quick_runs, write_text
@@ -47,6 +48,18 @@ def arm(*parts: str) -> Any:
     model = type("Arm", (Changed,), {"parts": parts})(VidyaV2Config(**SHAPE, feed_forward=20))
     model.initialise(1)
     return model
+
+
+@pytest.mark.parametrize("shape", [(96, 240), (240, 96), (96, 96)])
+@pytest.mark.parametrize("decay", [0.01, 0.1, 1.0, 5.0])
+def test_rounded_products_do_not_let_a_few_large_directions_explode(shape: tuple[int, int], decay: float) -> None:
+    u, _, v = np.linalg.svd(np.random.default_rng(0).normal(size=shape), full_matrices=False)
+    given = (u * np.exp(-decay * np.arange(96))) @ v
+    products.use(precision="bfloat16")
+    try:
+        assert np.linalg.norm(polar(given.astype(np.float32)), 2) < 1.2
+    finally:
+        products.use()
 
 
 @pytest.mark.parametrize("shape", [(6, 40), (40, 6)])
