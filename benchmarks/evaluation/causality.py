@@ -1,4 +1,4 @@
-"""The rule that an arm must obey: no position sees a later token, in training or out of it."""
+"""The rule that an arm must obey: no position sees a later token or another sequence, in training or out of it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _SEQUENCES = 6
 
 
 def leak(model: LanguageModel, length: int, *, trained: bool = False) -> float:
-    """Return how much later tokens change the logits before them, relative to the largest logit.
+    """Return how much later tokens, or those of other sequences, change logits, relative to the largest logit.
 
     It is infinite if a logit is not finite.
 
     A copy of the model in float64 without dropout reads sequences of this length, as far as its context reaches, and
-    again with every token from some place on exchanged; it has the weights of the model if that is `trained`, and
-    otherwise new ones. Half of the sequences have three different tokens, so that equal neighbours stand side by side
-    and a model that merges them does. The length should be that of training and judging: in a shorter sequence
-    no window is full, and a leak that begins later is not found.
+    again with every token from some place on exchanged, or with all tokens of every second sequence. It has the weights
+    of the model if that is `trained`, and otherwise new ones. Half of the sequences have three different tokens, so
+    that equal neighbours stand side by side and a model that merges them does. The length should be that of training
+    and judging: in a shorter sequence no window is full, and a leak that begins later is not found.
     """
     copy = models.variant(model, dropout=0.0)
     copy.initialise(0, "float64")
@@ -41,10 +41,12 @@ def leak(model: LanguageModel, length: int, *, trained: bool = False) -> float:
         for training in (True, False):
             copy.train(training)
             logits = copy(ids).data
-            for place in sorted({1, length // 3, length // 2, length - 1, *edges} & {*range(1, length)}):
+            places = sorted({1, length // 3, length // 2, length - 1, *edges} & {*range(1, length)})
+            exchanged = [(np.s_[:, place:], np.s_[:, :place]) for place in places]
+            for changed, kept in [*exchanged, (np.s_[::2], np.s_[1::2]), (np.s_[1::2], np.s_[::2])]:
                 other = ids.copy()
-                other[:, place:] = (ids[:, place:] + draw.integers(1, kinds, size=(_SEQUENCES, length - place))) % kinds
-                change = float(np.abs(copy(other).data[:, :place] - logits[:, :place]).max())
+                other[changed] = ((ids + draw.integers(1, kinds, size=ids.shape)) % kinds)[changed]
+                change = float(np.abs(copy(other).data[kept] - logits[kept]).max())
                 if not math.isfinite(change):
                     return math.inf
                 found = max(found, change / max(1.0, float(np.abs(logits).max())))

@@ -90,6 +90,8 @@ def _of_all(study: Study, rows: Sequence[Result]) -> Iterator[str]:
     """Yield what is wrong between the runs of one text and one length."""
     yield from _unequal_parameters(study, rows)
     yield from _unpaired(study, rows)
+    yield from _unequal_seeds(study, rows)
+    yield from _copied(study, rows)
     for row, control, name in _unlike_control(study, rows):
         if name not in _CHOSEN:
             values = row["settings"].get(name), control["settings"].get(name)
@@ -107,12 +109,41 @@ def _of_all(study: Study, rows: Sequence[Result]) -> Iterator[str]:
         if len(sizes) > 1:
             first, other, *_ = sizes.values()
             yield f"{_called(first)} and {_called(other)} were judged on different documents"
-    for length in map(str, study.judged):
-        counts = {(each["text"], tuple(row[1] for row in each["documents"][length])): each for each in rows}
-        if len(counts) > len({each["text"] for each in rows}):
+        counts = {(each["text"], tuple(row[1] for row in each[part][length])) for each in rows if part in each}
+        if len(counts) > len({text for text, _ in counts}):
             yield "documents differ in their numbers of tokens, although the tokenizer is the same"
     if rows[0]["job"]["kind"] == "seconds":
         yield from _unequal_times(rows)
+
+
+def _unequal_seeds(study: Study, rows: Sequence[Result]) -> Iterator[str]:
+    """Yield what differs between the runs of an arm, which have equal settings if they read equally many tokens.
+
+    The learning rate that a study chooses is compared with its choice (`results`).
+    """
+    by_arm = defaultdict[str, list[Result]](list)
+    for each in rows:
+        if each["job"]["kind"] == "tokens" and not each["job"]["tunes"]:
+            by_arm[each["job"]["arm"]].append(each)
+    for arm, several in by_arm.items():
+        for name in sorted({*_CHOSEN, "steps", "decay", "decay_start"} - {"lr" if study.tuning else ""}):
+            values = {str(each["steps"] if name == "steps" else each["settings"].get(name)) for each in several}
+            if len(values) > 1:
+                yield f"the runs of the arm {arm!r} have more than one value of {name} ({', '.join(sorted(values))})"
+
+
+def _copied(study: Study, rows: Sequence[Result]) -> Iterator[str]:
+    """Yield two runs with the same losses to the last digit: their difference, of zero, would seem to be proven."""
+    for part, length in itertools.product(("documents", "test"), map(str, study.judged)):
+        found = dict[tuple[Any, ...], Result]()
+        for each in rows:
+            if part in each:
+                other = found.setdefault(tuple(map(tuple, each[part][length])), each)
+                if other is not each:
+                    yield (
+                        f"{_called(other)} and {_called(each)} have the same losses to the last digit: the arm changes "
+                        "nothing, or one of the results was copied"
+                    )
 
 
 def _unequal_times(rows: Sequence[Result]) -> Iterator[str]:
@@ -140,7 +171,8 @@ def _unlike_control(study: Study, rows: Sequence[Result]) -> Iterator[tuple[Resu
     for several in _by_seed(rows).values():
         control = next((each for each in several if each["job"]["arm"] == study.control), None)
         for each in several if control else ():
-            flags = study.given(study.named(each["job"]["arm"])) | study.given(study.named(study.control))
+            arms = study.named(each["job"]["arm"]), study.named(study.control)
+            flags = {name for arm in arms for name, value in study.given(arm).items() if value not in (None, "auto")}
             names = (each["settings"].keys() | control["settings"].keys()) - {"set", *flags, *_CUT, *_OF_THE_LENGTH}
             differs = [name for name in names if each["settings"].get(name) != control["settings"].get(name)]
             yield from ((each, control, name) for name in sorted(differs))

@@ -6,7 +6,8 @@ only its standard error is used, with the quantiles of Student's t distribution 
 text of few large documents is a small sample, so documents are counted by their sizes. From n seeds or documents, n - 1
 are drawn, which makes the variance of a mean of n values right (Efron 1982, chapter 4). The luck of one seed on
 one document is counted with both samples (Owen 2007, "The pigeonhole bootstrap", Annals of Applied Statistics 1), so
-with two to four seeds an interval is too wide rather than too narrow. All of it needs NumPy alone: for whole degrees of
+with two to four seeds an interval is too wide rather than too narrow, if seeds scatter about normally; if a few are
+lucky and the rest are not, it holds the truth less often. All of it needs NumPy alone: for whole degrees of
 freedom the distribution is a finite sum. The tests of this file count how often its intervals hold the truth.
 """
 

@@ -16,9 +16,12 @@ from benchmarks.evaluation.study import Comparison, Job, Study
 from minigrad.errors import InputError
 from minigrad.evaluate.losses import bits_per_byte
 from minigrad.formats.json_files import read_json
+from minigrad.formats.typed import read_dataclass
 from minigrad.system.files import replacing
 
 _OF_A_RESULT = {"job", "study", "code", "versions", "settings", "parameters", "tokens", "order", "text", "documents"}
+_OF_A_RESULT |= {"arithmetic", "copy", "curve", "hardware", "seconds", "steps"}
+_COLUMNS = 5  # of a document: bytes, tokens, nats, tokens that complete a pair, nats of these
 
 
 class Results(NamedTuple):
@@ -65,7 +68,16 @@ def read(study: Study, folder: Path) -> Results:
 
 def _checked(study: Study, found: Results) -> Results:
     """Return the results; raises InputError if they are not comparable, or a run has not the rate that was chosen."""
+    for each in found.finished:
+        _check_numbers(study, each)
     check(study, found.finished)
+    finished = {Job(**each["job"]) for each in found.finished}
+    for job, _ in found.failed:
+        called = f"{study.path.name}: the failed run of {job.arm!r} (seed {job.seed})"
+        if not study.plans(job):
+            raise InputError(f"{called} is not one of the runs that the study plans")
+        if job in finished:
+            raise InputError(f"{called} is also there as a finished one: remove one of them")
     for each in found.finished:
         job = Job(**each["job"])
         if not job.tunes and job.rate != (chosen := chosen_rate(study, found, job.arm, job.corpus)):
@@ -74,6 +86,18 @@ def _checked(study: Study, found: Results) -> Results:
                 f"the runs that choose one say {chosen}"
             )
     return found
+
+
+def _check_numbers(study: Study, result: Result) -> None:
+    """Raise InputError if a result does not name a run, or has other than finite numbers for its documents."""
+    job = read_dataclass(Job, result["job"], f"{study.path.name}: job")
+    for part in {"documents", "test"} & result.keys():
+        rows = [row for length in study.judged for row in result[part].get(str(length), [[]])]
+        if not rows or any(len(row) != _COLUMNS or not all(0 <= each < math.inf for each in row) for row in rows):
+            raise InputError(
+                f"{study.path.name}: the {part} of {job.arm!r} (seed {job.seed}) are damaged: for each of the lengths "
+                f"{study.judged} a document has {_COLUMNS} finite numbers, none below 0"
+            )
 
 
 def score(result: Result, length: int | None = None, part: str = "documents") -> float:

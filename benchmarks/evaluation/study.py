@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TUNED_FROM = 1_000
 """The first seed of the runs that choose a learning rate; the runs that are compared have other seeds."""
 
-_SEEDS_OF_A_ROUND = 100
+_SEEDS_OF_A_ROUND, _MOST_SEEDS = 100, 1_000
 _OWN = ("data", "out", "resume", "seed", "steps", "tokens", "minutes", "threads", "test", "plan", "profile")
 _OWN += ("sample_every",)
 _OWN_ENTRIES = {"seed": "seeds", "data": "corpora", "minutes": "seconds", "steps": "tokens", "tokens": "tokens"}
@@ -125,8 +125,10 @@ class Study:
         """Return the study in a file; raises InputError for one that cannot be used."""
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (OSError, UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
             raise InputError(f"{path} is not a study: {error}") from None
+        if "path" in content:
+            raise InputError(f"{path}: path is unknown; it is the place of the file")
         try:
             study = replace(read_dataclass(cls, content), path=path.resolve())
             study.check()
@@ -137,6 +139,7 @@ class Study:
     def check(self) -> None:
         """Raise InputError for a study that could not be made, or would not answer its question."""
         self._check_names()
+        self._check_repetitions()
         lengths = self.tokens or self.seconds or self.round or self.tuning
         if not lengths or not self.corpora or not self.judged:
             raise InputError("a study needs the lengths of its runs (tokens or seconds), corpora and judged lengths")
@@ -145,6 +148,10 @@ class Study:
             raise InputError(
                 "a study needs a margin above 0, at least 2 seeds, no seed below 0, and lengths of at least 1"
             )
+        if max([self.seeds, *(each.seeds for each in self.arm)]) > _MOST_SEEDS:
+            raise InputError(f"an arm has at most {_MOST_SEEDS:,} seeds")
+        if not 0 <= self.parameters_within <= 1:
+            raise InputError(f"parameters_within is a share from 0 to 1, not {self.parameters_within:g}")
         if "auto" in self.corpora:
             raise InputError('corpora names "auto", for which train.py would choose a text: name the texts themselves')
         self._check_rounds()
@@ -167,11 +174,19 @@ class Study:
         names = [each.name for each in self.arm]
         if self.control not in names:
             raise unknown("control", self.control, names)
+        if marked := [name for name in names if "|" in name]:
+            raise InputError(f"the name {marked[0]!r} has a |, which ends a cell of the report: take another name")
         for name in {_slug(each) for each in names}:
             if not name.strip("."):
                 raise InputError("the name of an arm needs a letter or a digit, for its folder")
             if sum(_slug(each).casefold() == name.casefold() for each in names) > 1:
                 raise InputError(f"two arms are called {name!r}, or nearly so; each needs a folder of its own")
+
+    def _check_repetitions(self) -> None:
+        for name in ("corpora", "tokens", "seconds", "judged"):
+            values = getattr(self, name)
+            if several := [each for each in values if values.count(each) > 1]:
+                raise InputError(f"{name} has {several[0]!r} twice: its runs would be the same")
 
     def _check_rounds(self) -> None:
         if self.round and (self.tokens or self.seconds or self.tuning or len(self.corpora) > 1):
@@ -192,10 +207,15 @@ class Study:
             if idle := [each.name for each in self.arm if each.rates]:
                 raise InputError(f"{idle[0]!r} has rates, but without [tuning] none is chosen: give --lr in its flags")
             return
-        if min(self.tuning.tokens, self.tuning.seeds) < 1 or not all(self.rates_of(each) for each in self.arm):
-            raise InputError("tuning needs rates, tokens and at least 1 seed")
+        tuning = self.tuning
+        if tuning.tokens < 1 or not 1 <= tuning.seeds <= _MOST_SEEDS or not all(map(self.rates_of, self.arm)):
+            raise InputError(f"tuning needs rates, tokens and 1 to {_MOST_SEEDS:,} seeds")
         for arm in self.arm:
-            if len(set(self.rates_of(arm))) < len(self.rates_of(arm)):
+            if min(self.rates_of(arm)) <= 0:
+                raise InputError(
+                    f"a learning rate of {arm.name!r} is {min(self.rates_of(arm)):g}, which is not above 0"
+                )
+            if len({f"{rate:g}" for rate in self.rates_of(arm)}) < len(self.rates_of(arm)):  # as its folder is called
                 raise InputError(f"a learning rate of {arm.name!r} is given twice; each is tried once")
             if self.seeds_of(arm).stop > TUNED_FROM:
                 raise InputError(
@@ -236,6 +256,8 @@ class Study:
             words = shlex.split(f"{self.flags} {arm.flags}")
         except ValueError as error:  # a quotation mark without its twin
             raise InputError(f"the flags of {arm.name!r} cannot be read: {error}") from None
+        if {"-h", "--help"} & set(words):
+            raise InputError(f"the flags of {arm.name!r} have --help, which trains nothing: leave it out")
         return Parser(TrainConfig, prog="train.py", description="").read(words)
 
     def file_of(self, arm: Arm) -> Path:
@@ -327,8 +349,13 @@ def code_digest(study: Study) -> str:
     For an arm with a class of its own, the files beside that of the class count too: it may import them.
     """
     folders = [ROOT / name for name in ("minigrad", "models", "tokenizer")]
-    files = {file for folder in folders for file in folder.rglob("*.py")} | {ROOT / "train.py"}
-    files |= {Path(__file__).parent / f"{name}.py" for name in ("causality", "judge", "one_run")}
-    files |= {file for arm in study.arm if arm.model for file in study.file_of(arm).resolve().parent.glob("*.py")}
-    parts = (file.name.encode() + b"\0" + hashlib.blake2b(file.read_bytes()).digest() for file in files)
-    return hashlib.blake2b(b"".join(sorted(parts)), digest_size=8).hexdigest()  # wherever the folders lie
+    files = {(ROOT, file) for folder in folders for file in folder.rglob("*.py")} | {(ROOT, ROOT / "train.py")}
+    own = Path(__file__).parent
+    files |= {(own, own / f"{name}.py") for name in ("causality", "judge", "one_run")}
+    for folder in {study.file_of(arm).resolve().parent for arm in study.arm if arm.model}:
+        files |= {(folder, file) for file in folder.rglob("*.py")}
+    parts = (  # wherever the folders lie
+        file.relative_to(folder).as_posix().encode() + b"\0" + hashlib.blake2b(file.read_bytes()).digest()
+        for folder, file in files
+    )
+    return hashlib.blake2b(b"".join(sorted(parts)), digest_size=8).hexdigest()

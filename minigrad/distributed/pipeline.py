@@ -26,27 +26,29 @@ from minigrad.data.tokens.batches import Batch
 from minigrad.distributed.shares import cuts_between
 from minigrad.distributed.world import World
 from minigrad.errors import InputError
-from minigrad.experts import mixtures
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.loss_pass import LossPass, computing
 from minigrad.nn.module import Module
 from minigrad.optim.flat import gradient_array
 from minigrad.typing import Array
 
+_ADDED = (
+    "--pipeline cannot be given with modules that add to the loss, such as experts, because only the last stage "
+    "computes one; leave out one of them"
+)
+
 
 def check_layers(model: LanguageModel, family: str, stages: int) -> None:
     """Raise InputError if a model cannot be divided into this many stages."""
     layers = model.config.num_layers
-    if not all(layer.reads_one_layer for layer in _layers(model)):
+    modules = [module for _, module in model.named_modules()]
+    if not all(module.reads_one_layer for module in modules if isinstance(module, nn.CheckpointedLayer)):
         raise InputError(
             f"--pipeline sends the rows of one layer to the next, but the layers of {family} read those of several; "
             "take another --model, or leave out --pipeline"
         )
-    if mixtures(model):
-        raise InputError(
-            "--pipeline cannot be given with experts: they add a loss that balances their load, and only the last "
-            "stage computes a loss; leave out one of them"
-        )
+    if any(module.adds_loss for module in modules):
+        raise InputError(_ADDED)
     if stages > layers:
         raise InputError(f"{layers} layers cannot be divided among {stages} processes: start {layers} or fewer")
 
@@ -78,7 +80,7 @@ def owners(model: LanguageModel, stages: int) -> dict[int, int]:
     of_layers = {
         id(parameter): stage
         for stage, (first, last) in enumerate(itertools.pairwise(layer_cuts(model, stages)))
-        for layer in _layers(model)[first:last]
+        for layer in list(_layers(model).values())[first:last]
         for parameter in layer.parameters()
     }
     found, beside = {}, 0
@@ -98,23 +100,34 @@ def largest_stage(model: LanguageModel, stages: int) -> int:
     return max(sizes)
 
 
-def _layers(model: LanguageModel) -> list[nn.CheckpointedLayer]:
-    return [module for _, module in model.named_modules() if isinstance(module, nn.CheckpointedLayer)]
+def _layers(model: LanguageModel) -> dict[str, Module]:
+    """Return the layers of a model by name, each with what wraps it."""
+    modules, found = dict[str, Module](), dict[str, Module]()
+    for name, module in model.named_modules():
+        modules.setdefault(name, module)  # a wrapper comes before what it wraps, and has its name
+        if isinstance(module, nn.CheckpointedLayer):
+            found[name] = modules[name]
+    return found
 
 
-def _with_layers(module: Module, layers: Sequence[Callable[..., Tensor]]) -> Module:
-    """Return a copy of a module, or of a module inside it, with other layers; all other modules are shared."""
-    for name, value in vars(module).items():
-        if isinstance(value, Module):
-            changed: Any = _with_layers(value, layers)
-        else:
-            is_layers = isinstance(value, list) and bool(value) and isinstance(value[0], nn.CheckpointedLayer)
-            changed = layers if is_layers else value
-        if changed is not value:
-            module = copy.copy(module)
-            setattr(module, name, changed)
-            return module
-    return module
+class _Passing:
+    """The rows that pass through the layers of a stage: None before the first of them."""
+
+    rows: Tensor | None = None
+
+
+class _Layer(nn.Wrapper):
+    """A layer in a pipeline: it changes the rows that pass if it `is_own`, one of this stage, and no others."""
+
+    def __init__(self, inner: Module, passing: _Passing, is_own: bool) -> None:
+        super().__init__(inner)
+        self._passing, self._is_own = passing, is_own
+
+    def forward(self, x: Tensor, *arguments: Any) -> Tensor:
+        """Let the rows that arrived, or else those of the first layer, pass."""
+        rows = x if self._passing.rows is None else self._passing.rows
+        self._passing.rows = self.inner(rows, *arguments) if self._is_own else rows
+        return self._passing.rows
 
 
 class _Flight(NamedTuple):
@@ -133,8 +146,12 @@ class Pipeline:
 
     def __init__(self, model: LanguageModel, world: World, seed: int = 0, parts: int = 1) -> None:
         self.model, self.world, self.seed = model, world, seed
-        self._stage = range(*layer_cuts(model, world.size)[world.rank : world.rank + 2])
-        self._dropouts = nn.dropouts(model)
+        stage = range(*layer_cuts(model, world.size)[world.rank : world.rank + 2])
+        self._passing = _Passing()
+        self._staged = copy.deepcopy(model, {id(parameter): parameter for parameter in model.parameters()})
+        layers = enumerate(_layers(self._staged).items())
+        nn.replace(self._staged, {name: _Layer(each, self._passing, n in stage) for n, (name, each) in layers})
+        self._dropouts = nn.dropouts(self._staged)
         self.models: list[LanguageModel] = [model]
         self._num_parts = parts * world.size
         self._last = world.size - 1
@@ -188,10 +205,7 @@ class Pipeline:
         with computing(current):
             y, output = self._pass(part, x)
         if current.added:
-            raise InputError(
-                "--pipeline cannot be given with modules that add to the loss, because only the last stage computes "
-                "one; leave out --pipeline"
-            )
+            raise InputError(_ADDED)
         if self._is_last:
             y = ops.linear_cross_entropy(output, self.model.head(), part.targets, part.weights)
         else:
@@ -203,22 +217,10 @@ class Pipeline:
 
         The first of them gets the rows that `arrived`. The layers of other stages return the rows as they are.
         """
-        rows = arrived
-
-        def stand_in(index: int, layer: nn.CheckpointedLayer) -> Callable[..., Tensor]:
-            def call(x: Tensor, *arguments: Any) -> Tensor:
-                nonlocal rows
-                rows = x if rows is None else rows
-                if index in self._stage:
-                    rows = layer(rows, *arguments)
-                return rows
-
-            return call
-
-        stage: Any = _with_layers(self.model, list(itertools.starmap(stand_in, enumerate(_layers(self.model)))))
-        output = stage.hidden(Tensor(part.tokens), part.layout)
-        assert rows is not None
-        return rows, output
+        self._passing.rows = arrived
+        output = self._staged.hidden(Tensor(part.tokens), part.layout)
+        assert self._passing.rows is not None
+        return self._passing.rows, output
 
     def _backward(self, flight: _Flight, num_targets: int) -> float:
         part, x, y = flight

@@ -133,10 +133,11 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
         from minigrad.evaluate import measures
 
         spans = text.spans(way, context)
-        losses, apart = (
-            measures.token_losses(model, spans, text.byte_lengths, context=context, overlap=overlap)
-            for overlap in (config.overlap, 0.0)
-        )
+        by_overlap = {
+            overlap: measures.token_losses(model, spans, text.byte_lengths, context=context, overlap=overlap)
+            for overlap in {config.overlap, 0.0}
+        }
+        losses, apart = by_overlap[config.overlap], by_overlap[0.0]
         by_length = evaluate_lengths(model, text, config, way, lengths)
     name = f"{record.family} {record.size}, ".lstrip(" ,")
     kind = "each document alone" if way == "packed" else "all documents in a row"

@@ -50,6 +50,8 @@ class Experts(Module):
     Shapes: x (rows, width) -> (rows, width).
     """
 
+    adds_loss = True
+
     def __init__(
         self,
         width: int,

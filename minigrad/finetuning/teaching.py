@@ -101,7 +101,7 @@ class Teaching(Guest):
 def _student(run: Run) -> Student:
     def bits_per_byte(model: LanguageModel) -> float:
         text = run.validation, run.text.byte_lengths
-        return losses.evaluate(model, *text, context=run.settings.context).bits_per_byte
+        return losses.evaluate(model, *text, context=run.settings.context, world=run.world).bits_per_byte
 
     return Student(run.model, run.text.tokenizer, bits_per_byte)
 

@@ -78,6 +78,7 @@ class Module:
     """
 
     training = True
+    adds_loss = False  # whether `forward` adds to the loss of a training pass (see `minigrad.nn.loss_pass`)
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Call `forward`, surrounded by the observers in use."""

@@ -158,31 +158,46 @@ def test_a_folder_that_cannot_be_read_is_refused_unless_it_is_hidden(tmp_path, m
         corpus.load(str(tmp_path))
 
 
-SHORTER = 65_536  # characters of the longest document here; 2 million would take long
+PARTS = st.lists(st.sampled_from(["a line\n", "\n", "x" * 50, "ü" * 9 + "\n\n"]), max_size=120)
 
 
-@given(st.lists(st.sampled_from(["a line\n", "\n", "x" * 5_000, "ü" * 900 + "\n\n"]), max_size=120))
+@pytest.fixture
+def _short(monkeypatch):
+    """Cut texts of few characters, in small chunks: 2 million characters would take long."""
+    monkeypatch.setattr(text_files, "LARGEST_DOCUMENT", 500)
+    monkeypatch.setattr(text_files, "CHUNK", 64)
+
+
+@pytest.mark.usefixtures("_short")
+@given(PARTS)
 def test_the_chunks_add_up_to_the_text(parts):
     text = "".join(parts)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_files, "LARGEST_DOCUMENT", SHORTER)
-        chunks = list(text_files.chunks([text]))
+    chunks = list(text_files.chunks([text]))
     assert "".join(chunks) == text
-    if len(text) > SHORTER:
+    if len(text) > text_files.LARGEST_DOCUMENT:
+        assert len(chunks) > 4
         assert all(text_files.CHUNK / 2 < len(chunk) <= text_files.CHUNK * 1.5 for chunk in chunks)
     else:
         assert chunks == [text] * bool(text)
 
 
-@given(st.lists(st.sampled_from(["a line\n", "\n", "x" * 5_000, "ü" * 900 + "\n\n"]), max_size=120))
+@pytest.mark.usefixtures("_short")
+@given(PARTS)
 def test_the_chunks_do_not_depend_on_the_pieces_in_which_a_text_comes(parts):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_files, "LARGEST_DOCUMENT", SHORTER)
-        assert list(text_files.chunks(parts)) == list(text_files.chunks(["".join(parts)]))
+    assert list(text_files.chunks(parts)) == list(text_files.chunks(["".join(parts)]))
+
+
+@pytest.mark.usefixtures("_short")
+@given(PARTS, st.integers(0, 120))
+def test_a_long_text_is_cut(parts, place):
+    parts.insert(place, "a line\n" * 100)
+    chunks = list(text_files.chunks(parts))
+    assert "".join(chunks) == "".join(parts)
+    assert len(chunks) > 6
 
 
 def test_long_texts_are_cut_at_blank_lines(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_files, "LARGEST_DOCUMENT", SHORTER)
+    monkeypatch.setattr(text_files, "LARGEST_DOCUMENT", 65_536)
     (tmp_path / "book.txt").write_text(("one line\n" * 5 + "\n") * 3_000, encoding="utf-8")
     loaded = corpus.load(str(tmp_path / "book.txt"))
     assert len(loaded.documents) > 5

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from minigrad.distributed.world import ALONE
 from minigrad.evaluate.answers import Answered
 from minigrad.finetuning import teaching
 from minigrad.finetuning.teaching import Reward, Student, Teaching
@@ -36,13 +37,22 @@ def run_of(tmp_path: Path, **changes: Any) -> Any:
     record = SimpleNamespace(before={})
     folder = SimpleNamespace(record=record, path=tmp_path, write=lambda: written.append(True))
     text = SimpleNamespace(byte_lengths=None, tokenizer=None)
-    fields: dict[str, Any] = {"model": "model", "step": 0, "folder": folder, "text": text, "validation": None}
+    fields: dict[str, Any] = {
+        "model": "model",
+        "step": 0,
+        "folder": folder,
+        "text": text,
+        "validation": None,
+        "world": ALONE,
+    }
     fields |= {"settings": SimpleNamespace(context=8), "score": None}
     return SimpleNamespace(**fields | {"written": written} | changes)
 
 
 def test_the_model_is_measured_before_the_first_step_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(teaching.losses, "evaluate", lambda *_, context: SimpleNamespace(bits_per_byte=context / 4))
+    monkeypatch.setattr(
+        teaching.losses, "evaluate", lambda *_, context, world: SimpleNamespace(bits_per_byte=context / 4)
+    )
     lessons: Any = Recorded()
     run = run_of(tmp_path)
     Teaching(lessons).begin(run)

@@ -54,8 +54,6 @@ def test_a_greedy_text_is_that_of_the_model_alone(family, seed, length, draft_to
     assert drafted == alone
     assert [token.ended for token in drafted] == [token.ended for token in alone]
     assert [token.position for token in drafted] == list(range(len(alone)))
-    if noise == 0 and len(alone) > 2 and length + len(alone) < tiny.CONTEXT:
-        assert sum(token.drafted for token in drafted) >= 1
 
 
 def test_a_draft_that_is_the_model_is_always_accepted():

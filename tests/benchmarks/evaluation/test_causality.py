@@ -64,13 +64,29 @@ class PeepingLate(VidyaV2):
         return x + ops.concatenate(x[1:], x[:1], axis=0) * peeps[:, None].astype(x.dtype)
 
 
+class PeepingBelow(VidyaV2):
+    """A model in which each position gets a millionth of the same position of the next sequence."""
+
+    def hidden(self, tokens: Tensor, layout: Layout, cache: Any = None) -> Tensor:
+        x = super().hidden(tokens, layout, cache)
+        length = int(layout.lengths[0])
+        return x + ops.concatenate(x[length:], x[:length], axis=0) * 1e-6
+
+
+def test_a_model_that_sees_another_sequence_is_found() -> None:
+    model = PeepingBelow(models.configure("vidya-v2", "nano", **VIDYA))
+    model.initialise(1)
+    assert leak(model, 24) > ALLOWED
+    assert leak(model, 24, trained=True) > ALLOWED
+
+
 @pytest.mark.parametrize("length", [1, 2, 3])
 def test_the_shortest_sequences_can_be_asked(length: int) -> None:
     config = models.configure("vidya-v2", "nano", **VIDYA)
     assert leak(VidyaV2(config), length) <= ALLOWED
     model = Peeping(config)
     model.initialise(1)
-    assert (leak(model, length) > ALLOWED) == (length > 1)
+    assert leak(model, length) > ALLOWED  # with one token each, of another sequence
 
 
 def test_a_leak_that_begins_late_in_a_sequence_is_found_at_the_length_of_training() -> None:

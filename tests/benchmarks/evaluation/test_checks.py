@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from benchmarks.evaluation.checks import check, chosen_otherwise, problems
 from benchmarks.evaluation.report import blocks, markdown
 from benchmarks.evaluation.results import Results, read_table, write_table
+from benchmarks.evaluation.study import Job
 from minigrad.errors import InputError
 from tests.benchmarks.evaluation.synthetic import TEXT, result, results, study
 
@@ -31,6 +34,10 @@ def more_tokens(row: dict[str, Any]) -> None:
 
 def more_tokens_at_256(row: dict[str, Any]) -> None:
     row["documents"] = row["documents"] | {"256": [[r[0], r[1] + 1, *r[2:]] for r in row["documents"]["256"]]}
+
+
+def more_tokens_of_the_test(row: dict[str, Any]) -> None:
+    row["test"] = {length: [[r[0], r[1] + 1, *r[2:]] for r in rows] for length, rows in row["test"].items()}
 
 
 @pytest.mark.parametrize(
@@ -71,6 +78,14 @@ def more_tokens_at_256(row: dict[str, Any]) -> None:
         (lambda row: row.update(test={length: rows[:-1] for length, rows in row["documents"].items()}), "on different"),
         (more_tokens, "documents differ in their numbers of tokens"),
         (more_tokens_at_256, "documents differ in their numbers of tokens"),
+        (more_tokens_of_the_test, "documents differ in their numbers of tokens"),
+        (
+            lambda row: row["settings"].update(lr=0.003),
+            r"the arm 'equal' have more than one value of lr \(0.003, 0.006",
+        ),
+        (lambda row: row["settings"].update(dropout=0.3), "the arm 'equal' have more than one value of dropout"),
+        (lambda row: row.update(steps=7), r"the arm 'equal' have more than one value of steps \(489, 7\)"),
+        (lambda row: row["settings"].update(decay="3:7"), "the arm 'equal' have more than one value of decay"),
     ],
 )
 def test_what_is_wrong_with_one_run_is_said(tmp_path: Path, spoil: Wrong, said: str) -> None:
@@ -83,6 +98,69 @@ def test_what_is_wrong_with_one_run_is_said(tmp_path: Path, spoil: Wrong, said: 
     spoil(row)
     with pytest.raises(InputError, match=said):
         check(made, rows)
+
+
+@pytest.mark.parametrize("part", ["documents", "test"])
+@pytest.mark.parametrize(("arm", "seed"), [("control", 3), ("equal", 2)])
+def test_two_runs_with_the_same_losses_are_not_compared(tmp_path: Path, part: str, arm: str, seed: int) -> None:
+    """Nothing would be left to differ: an arm that changes nothing would be proven equal."""
+    made = study(tmp_path)
+    rows = [each | {"test": scaled(each["documents"])} for each in results(made)]
+    by_name = {(each["job"]["arm"], each["job"]["seed"]): each for each in rows}
+    by_name["equal", 3][part] = by_name[arm, seed][part]
+    with pytest.raises(InputError, match="have the same losses to the last digit: the arm changes nothing, or one of"):
+        check(made, rows)
+
+
+def scaled(documents: dict[str, Any]) -> dict[str, Any]:
+    return {length: [[*row[:2], row[2] * 1.01, *row[3:]] for row in rows] for length, rows in documents.items()}
+
+
+def test_a_precision_that_is_left_to_the_machine_is_the_same_for_both(tmp_path: Path) -> None:
+    made = study(tmp_path, TEXT.replace('name = "equal"\n', 'name = "equal"\nflags = "--precision auto"\n'))
+    rows = [result(made, arm, 0) for arm in ("control", "equal")]
+    for row, precision in zip(rows, ("bfloat16", "float32"), strict=True):
+        row["settings"]["precision"] = precision
+    assert list(problems(made, rows)) == [
+        "'equal' (seed 0) has precision float32, the control bfloat16, and the flags of neither name it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda row: row["documents"]["256"][0].__setitem__(2, float("nan")), "documents of 'equal' .* are damaged"),
+        (lambda row: row["documents"]["64"][1].__setitem__(2, -1.0), r"for each of the lengths \[64, 256\] a document"),
+        (lambda row: row["documents"].pop("64"), "are damaged"),
+        (lambda row: row["documents"].update({"64": []}), "judged on different documents"),
+        (lambda row: row["job"].update(speed=1), "speed is unknown"),
+        (lambda row: row["job"].pop("rate"), "rate is missing"),
+    ],
+)
+def test_a_damaged_result_is_named(tmp_path: Path, spoil: Wrong, said: str) -> None:
+    made = study(tmp_path)
+    rows = [json.loads(json.dumps(each)) for each in results(made)]
+    (row,) = (each for each in rows if (each["job"]["arm"], each["job"]["seed"]) == ("equal", 3))
+    spoil(row)
+    path = tmp_path / "table.json.gz"
+    path.write_bytes(gzip.compress("".join(f"{json.dumps(each)}\n" for each in rows).encode()))
+    with pytest.raises(InputError, match=said):
+        read_table(path, made)
+
+
+@pytest.mark.parametrize(
+    ("seed", "said"),
+    [
+        (9, r"the failed run of 'equal' \(seed 9\) is not one of the runs"),
+        (3, r"\(seed 3\) is also there as a finished"),
+    ],
+)
+def test_a_failed_run_is_one_of_the_study_and_is_not_finished_as_well(tmp_path: Path, seed: int, said: str) -> None:
+    made = study(tmp_path)
+    failed = Job("equal", seed, "python-docs", "tokens", 1_000_000, None)
+    write_table(tmp_path / "table.json.gz", Results(results(made), [(failed, "no reason")]))
+    with pytest.raises(InputError, match=said):
+        read_table(tmp_path / "table.json.gz", made)
 
 
 def test_an_arm_may_differ_on_purpose_if_the_study_says_why(tmp_path: Path) -> None:
@@ -161,8 +239,11 @@ def test_what_train_py_chooses_by_the_size_may_differ_and_is_reported(tmp_path: 
     rows = results(made)
     for each in rows:
         if each["job"]["arm"] == "better":
-            each["settings"] |= {"lr": 0.0036, "dropout": 0.01 * each["job"]["seed"]}
+            each["settings"] |= {"lr": 0.0036, "dropout": 0.02}
     assert not list(problems(made, rows))
+    for each in rows:  # as in equal time
+        if each["job"]["arm"] == "better":
+            each["settings"]["dropout"] = 0.01 * each["job"]["seed"]
     assert list(chosen_otherwise(made, rows)) == [
         "better: train.py chose a dropout of 0 to 0.07, and for the control of 0.",
         "better: train.py chose a learning rate of 0.0036, and for the control of 0.006.",

@@ -230,7 +230,9 @@ def test_a_folder_without_runs_is_refused_and_no_table_written(tmp_path: Path) -
 
 def test_a_compressed_table_gives_the_same_report(tmp_path: Path) -> None:
     made = study(tmp_path)
-    found = Results(results(made), [(Job("equal", 9, "python-docs", "tokens", 1_000_000, None), "it diverged")])
+    failed = Job("equal", 7, "python-docs", "tokens", 1_000_000, None)
+    finished = [each for each in results(made) if each["job"] != vars(failed)]
+    found = Results(finished, [(failed, "it diverged")])
     write_table(tmp_path / "table.gz", found)
     assert read_table(tmp_path / "table.gz", made) == found
     whole = (tmp_path / "table.gz").read_bytes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import chain, pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,16 +11,14 @@ import numpy as np
 import pytest
 
 from benchmarks.evaluation.checks import Result
-from benchmarks.evaluation.intervals import Difference, holm, over_seeds, over_seeds_and_documents
-from benchmarks.evaluation.report import Compared, compare, paired, spreads
+from benchmarks.evaluation.intervals import holm, over_seeds, over_seeds_and_documents
+from benchmarks.evaluation.report import Compared, compare, spreads
 from benchmarks.evaluation.results import Results, chosen_rate, nats, read_table, score
 from benchmarks.evaluation.study import Comparison, Study
 from docs.measurements.records import Record, read
-from minigrad.evaluate.losses import bits_per_byte
 from tests.benchmarks.evaluation import synthetic
-from tests.source_files import ROOT
+from tests.benchmarks.evaluation.tables import FOLDER, difference, floats, load, of_table
 
-FOLDER = ROOT / "benchmarks" / "evaluation"
 OPENED = read()["studies-on-test-text"]
 
 
@@ -100,195 +98,6 @@ def test_no_difference_on_other_tokens_is_shown_for_other_documents() -> None:
     assert floats(printed) == pytest.approx(found, abs=7e-4)
 
 
-def load(name: str) -> tuple[Study, Results]:
-    study = Study.read(FOLDER / "studies" / f"{name}.toml")
-    return study, read_table(FOLDER / "tables" / f"{name}.json.gz", study)
-
-
-def difference(arm: str, control: str, *names: str, part: str, corpus: int = 0) -> Difference:
-    """Return how an arm differs from another one, over the pairs of all these studies."""
-    bits = []
-    for study, results in map(load, names):
-        runs = [results.of(study.comparisons()[corpus], each) for each in (arm, control)]
-        found, sizes = paired(runs[0], runs[1], study.judged[0], part)
-        bits.append(found)
-    return over_seeds_and_documents(np.concatenate(bits), sizes)
-
-
-def shown(found: Difference) -> list[float]:
-    return [found.mean, *found.interval(), found.p_differs()]
-
-
-def floats(printed: str) -> list[float]:
-    return [float(each) for each in re.findall(r"[+-]?\d+\.\d+", printed)]
-
-
-GELU, RATES = "Llama, GELU in place of SwiGLU", "wiola_or_llama_rates"
-
-
-@pytest.mark.parametrize(("part", "text"), [("documents", "validation"), ("test", "test")])
-def test_the_comparisons_beside_the_study_of_rates_are_what_its_runs_give(part: str, text: str) -> None:
-    record = read()["wiola-or-llama-rates"]
-    (printed,) = record.values(f"GELU minus Wiola, {text}")
-    expected = shown(difference(GELU, "Wiola", RATES, part=part))
-    assert floats(printed) == pytest.approx(expected, abs=1e-4)
-    (printed,) = record.values("Wiola, all twelve pairs, validation and test")
-    expected = shown(difference("Wiola", "Llama", RATES, "wiola_or_llama", part=part))[:3]
-    place = 3 * (part == "test")
-    assert floats(printed)[place : place + 3] == pytest.approx(expected, abs=1e-4)
-
-
-def test_the_figures_of_the_test_text_are_what_the_runs_give() -> None:
-    record = read()["wiola-or-llama-rates"]
-    corrected = holm([difference(arm, "Llama", RATES, part="test").p_differs() for arm in ("Wiola", GELU)])
-    for arm, name, p in (("Wiola", "Wiola", corrected[0]), (GELU, "GELU", corrected[1])):
-        (printed,) = record.values(f"test text, {name}: difference, interval, p")
-        expected = [*shown(difference(arm, "Llama", RATES, part="test"))[:3], p]
-        assert floats(printed) == pytest.approx(expected, abs=1e-4)
-    arms = ("sparse", "adaptive", "full, adaptive context")
-    found = [difference(arm, "full", "vsla_patterns_time", part="test") for arm in arms]
-    for arm, each, p in zip(arms, found, holm([each.p_differs() for each in found]), strict=True):
-        (printed,) = read()["vsla-patterns-time"].values(f"test text, {arm}: difference, interval, p")
-        assert floats(printed) == pytest.approx([*shown(each)[:3], p], abs=1e-4)
-    for name in ("wiola_or_llama_code", "wiola_or_llama_code_time", "wiola_or_llama_micro", "wiola_adamw"):
-        (printed,) = read()[name.replace("_", "-")].values("test text, Wiola: difference, interval, p")
-        assert floats(printed) == pytest.approx(shown(difference("Wiola", "Llama", name, part="test")), abs=1e-4)
-    for corpus, name in enumerate(("python-docs", "python-source")):
-        (printed,) = read()["ngram-memory"].values(f"test text, {name}: difference, interval, p")
-        expected = shown(difference("with tables", "without", "ngram_memory", part="test", corpus=corpus))
-        assert floats(printed) == pytest.approx(expected, abs=1e-4)
-
-
-def test_what_is_said_of_single_runs_is_what_they_give() -> None:
-    study, results = load("wiola_or_llama_micro")
-    (comparison,), record = study.comparisons(), read()["wiola-or-llama-micro"]
-    wiola, llama = (results.of(comparison, arm) for arm in ("Wiola", "Llama"))
-    (printed,) = record.values("differences of the pairs")
-    apart = [score(wiola[seed], 256) - score(llama[seed], 256) for seed in sorted(llama)]
-    assert floats(printed) == pytest.approx(apart, abs=1e-4)
-    seconds = [sum(run["seconds"] for run in runs.values()) for runs in (wiola, llama)]
-    assert record.value("processor time of a step of Wiola") == pytest.approx(seconds[0] / seconds[1], abs=0.005)
-    study, results = load("wiola_or_llama_code_time")
-    wiola, llama = (results.of(study.comparisons()[0], arm) for arm in ("Wiola", "Llama"))
-    apart = [score(wiola[seed], 256) - score(llama[seed], 256) for seed in sorted(llama)]
-    (printed,) = read()["wiola-or-llama-code-time"].values("differences of the pairs")
-    assert floats(printed) == pytest.approx(apart, abs=5.1e-4)
-    study, results = load("vsla_patterns_time")
-    full = results.of(study.comparisons()[0], "full")
-    (printed,) = read()["vsla-patterns-time"].values("steps with full attention and a fixed context")
-    assert [int(each.replace(",", "")) for each in re.findall(r"[\d,]*\d", printed)] == [
-        full[seed]["steps"] for seed in sorted(full)
-    ]
-
-
-def test_what_is_said_of_merging_in_a_llama_is_what_the_runs_give() -> None:
-    study, results = load("wiola_added_merging")
-    (comparison,), record = study.comparisons(), read()["wiola-added-merging"]
-    llama, merged, leaking = (results.of(comparison, arm.name) for arm in study.arm)
-    (printed,) = record.values("on the test text")
-    found = shown(difference("with merging", "Llama", study.path.stem, part="test"))
-    assert floats(printed)[:3] == pytest.approx(found[:3], abs=5.1e-4)
-    assert floats(printed)[3] == pytest.approx(found[3], abs=5.1e-3)
-    apart = [score(merged[seed], 256) - score(llama[seed], 256) for seed in llama]
-    (printed,) = record.values("single pairs, merging")
-    assert floats(printed) == pytest.approx([min(apart), max(apart)], abs=5.1e-4)
-    (printed,) = record.values("merged in the last step")
-    shares = [100 * np.mean([each["merge_ratio"] for each in runs.values()]) for runs in (merged, leaking)]
-    assert floats(printed) == pytest.approx(shares, abs=0.051)
-    assert all(score(leaking[seed], 256) > score(llama[seed], 256) for seed in leaking)
-
-
-def test_both_changes_of_the_second_round_lead_in_every_pair() -> None:
-    study, results, _ = of_table(FOLDER / "tables" / "nano_settings-round-2.json.gz")
-    (comparison,) = study.comparisons()
-    control, ends = results.of(comparison, study.control), list[float]()
-    for arm in ("2 heads of 48", "beta2 0.99"):
-        runs = results.of(comparison, arm)
-        apart = [score(runs[seed], 256) - score(control[seed], 256) for seed in control]
-        ends += [max(apart), min(apart)]
-    (printed,) = read()["nano-settings-round-2"].values("single pairs: 2 heads, beta2")
-    assert floats(printed) == pytest.approx(ends, abs=5.1e-4)
-
-
-def test_what_is_said_of_two_heads_is_what_the_runs_give() -> None:
-    study, results = load("nano_heads")
-    (comparison,), record, name = study.comparisons(), read()["nano-heads"], study.path.stem
-    control, arms = results.of(comparison, study.control), [arm.name for arm in study.arm[1:]]
-    ends = list[float]()
-    for arm in arms:
-        runs = results.of(comparison, arm)
-        apart = [score(runs[seed], 256) - score(control[seed], 256) for seed in control]
-        ends += [max(apart), min(apart)]
-    (printed,) = record.values("single pairs: beta2; both")
-    assert floats(printed) == pytest.approx(ends, abs=5.1e-4)
-    found = [difference(arm, study.control, name, part="test") for arm in arms]
-    corrected = holm([each.p_differs() for each in found])
-    wanted = [[*shown(each)[:3], p] for each, p in zip(found, corrected, strict=True)]
-    (printed,) = record.values("on the test text: beta2; both")
-    assert floats(printed) == pytest.approx([*chain.from_iterable(wanted)], abs=5.1e-4)
-    runs, transforms = [results.of(comparison, arm) for arm in (*arms, study.control)], 40
-    bits, sizes = zip(*(paired(of_arm, runs[-1], 256, "test") for of_arm in runs[:-1]), strict=True)
-    sizes_without = np.delete(sizes[0], transforms)
-    without = [over_seeds(np.delete(each, transforms, axis=1), sizes_without) for each in bits]
-    (printed,) = record.values("on the test text; without the docstrings of numba.core.transforms: beta2; both")
-    assert printed.startswith(f"{len(sizes[0])} documents")
-    assert floats(printed) == pytest.approx([each.mean for each in without], abs=5.1e-5)
-    assert bits[0][:, transforms].sum() / bits[0].sum() > 0.5  # half of the difference of beta2
-    needed = [bits_per_byte(run["test"]["256"][transforms][2], sizes[0][transforms]) for run in runs[-1].values()]
-    (printed,) = record.values("the control on these docstrings, least and most")
-    assert floats(printed) == pytest.approx([min(needed), max(needed)], abs=5.1e-3)
-    (printed,) = record.values("both against beta2 alone: validation; test")
-    heads = [shown(difference(arms[1], arms[0], name, part=part)) for part in ("documents", "test")]
-    assert floats(printed) == pytest.approx([*chain.from_iterable(heads)], abs=5.1e-4)
-
-
-def test_what_is_said_of_the_heads_of_micro_is_what_the_runs_give() -> None:
-    study, results = load("micro_heads")
-    (comparison,), record, arm = study.comparisons(), read()["micro-heads"], study.arm[1].name
-    control, runs = results.of(comparison, study.control), results.of(comparison, arm)
-    apart = [score(runs[seed], 256) - score(control[seed], 256) for seed in control]
-    (printed,) = record.values("single pairs")
-    assert floats(printed) == pytest.approx([max(apart), min(apart)], abs=5.1e-4)
-    on_validation, on_test = (
-        difference(arm, study.control, study.path.stem, part=part) for part in ("documents", "test")
-    )
-    assert floats(" ".join(record.values(arm)[2:5])) == pytest.approx([*shown(on_validation)], abs=5.1e-4)
-    (printed,) = record.values("on the test text")
-    assert floats(printed) == pytest.approx([*shown(on_test)], abs=5.1e-4)
-
-
-def test_what_each_change_of_the_defaults_contributed_is_what_the_runs_give() -> None:
-    study, results = load("nano_attribution")
-    record, each, arms = read()["nano-attribution"], read()["nano-attribution-of-each"], [arm.name for arm in study.arm]
-    for part, first in (("documents", 0), ("test", 3)):
-        found = [difference(arm, before, study.path.stem, part=part) for before, arm in pairwise(arms)]
-        for arm, change, p in zip(arms[1:], found, holm([change.p_differs() for change in found]), strict=True):
-            printed = " ".join(each.values(arm.removeprefix("and "))[first : first + 3])
-            assert floats(printed) == pytest.approx([*shown(change)[:3], p], abs=1e-4)
-    for name, part in (("all three together: gain, interval", "documents"), ("the same on the test text", "test")):
-        mean, low, high = shown(difference(arms[-1], arms[0], study.path.stem, part=part))[:3]
-        (printed,) = record.values(name)
-        assert floats(printed) == pytest.approx([-mean, -high, -low], abs=1e-4)
-    runs = [results.of(study.comparisons()[0], arm).values() for arm in arms]
-    scores = [[score(run, 256) for run in of_arm] for of_arm in runs]
-    assert all(np.less(lower, higher).all() for higher, lower in pairwise(scores))  # each row, in each pair
-    (printed,) = record.values("the three runs of the first row")
-    assert floats(printed) == pytest.approx(scores[0], abs=1e-4)
-    slow, fast = (sum(run["tokens"] for run in of_arm) for of_arm in runs[:2])
-    assert record.value("text read with bfloat16 for that with float32") == pytest.approx(fast / slow, abs=0.05)
-
-
-def of_table(path: Path) -> tuple[Study, Results, str]:
-    """Return the study of a table, or the round of a search, with its results and its name."""
-    name = path.name.removesuffix(".json.gz")
-    of_study, _, number = name.partition("-round-")
-    study = Study.read(FOLDER / "studies" / f"{of_study}.toml")
-    results = read_table(path, study)
-    if number:
-        study = study.in_round(int(number) - 1, {each["job"]["arm"] for each in results.finished})
-    return study, results, name
-
-
 @pytest.mark.parametrize("table", sorted((FOLDER / "tables").iterdir()), ids=lambda table: table.name)
 def test_the_record_of_a_study_is_what_its_table_gives(table: Path) -> None:
     study, results, name = of_table(table)
@@ -331,6 +140,7 @@ def expected(study: Study, by_length: dict[int, Judged], runs: list[Result]) -> 
         "steps": np.mean([run["steps"] for run in runs]),
         "tokens read, millions": np.mean([run["tokens"] for run in runs]) / 1e6,
         "processor seconds": np.mean([run["seconds"] for run in runs]),
+        "merged, %": 100 * np.mean([run["merge_ratio"] for run in runs]) if "merge_ratio" in runs[0] else None,
     }
     parts = ("nats, repeated pairs", "nats, other tokens")
     wanted |= dict(zip(parts, np.mean([nats(run, study.judged[0]) for run in runs], axis=0), strict=True))
@@ -367,17 +177,21 @@ def check_row(record: Record, row: str, wanted: dict[str, Any]) -> None:
 def test_the_scores_by_learning_rate_are_what_the_runs_give(name: str) -> None:
     (study, results), record = load(name), read()[name.replace("_", "-")]
     assert {name for name, cells in record.figures.items() if isinstance(cells, list)} == {a.name for a in study.arm}
-    variances, behind = [], []
+    variances, behind, by_seed = [], [], []
     for arm in study.arm:
         found = results.tuned(arm.name, "python-docs")
         for rate, scores in found.items():
             assert record.value(arm.name, f"{rate:g}") == pytest.approx(np.mean(scores), abs=5.1e-5)
             variances.append(np.var(scores, ddof=1))
         assert record.value(arm.name, "chosen") == chosen_rate(study, results, arm.name, "python-docs")
-        behind.append(np.mean(found[0.0144]) - np.mean(found[0.0072]))
+        by_seed.append(np.subtract(found[0.0144], found[0.0072]))
+        behind.append(by_seed[-1].mean())
     (printed,) = record.values("0.0144 behind 0.0072, least and most")
     assert floats(printed) == pytest.approx([min(behind), max(behind)], abs=1e-4)
     assert record.value("standard deviation of two seeds") == pytest.approx(np.sqrt(np.mean(variances)), abs=5.1e-5)
+    spread = np.sqrt(np.var(by_seed, axis=1, ddof=1).mean())
+    assert record.value("0.0144 minus 0.0072, seed by seed: standard deviation") == pytest.approx(spread, abs=5.1e-5)
+    assert sum(bool((each > 0).all()) for each in by_seed) == len(study.arm) - 1
 
 
 @pytest.mark.parametrize("name", ["wiola_or_llama_rates", "wiola_adamw"])
@@ -387,6 +201,28 @@ def test_the_rates_of_a_comparison_were_chosen_by_the_scores_that_are_printed(na
         found = results.tuned(arm.name, "python-docs")
         (printed,) = record.values(f"after 600 steps, by rate: {arm.name}")
         assert floats(printed) == pytest.approx([np.mean(found[rate]) for rate in study.rates_of(arm)], abs=5.1e-5)
+
+
+def test_what_pairing_gains_in_short_runs_is_what_the_runs_give() -> None:
+    found, independent = list[float](), list[float]()
+    for name in ("wiola_without_rates", "wiola_added_rates", "wiola_or_llama_rates"):
+        study, results = load(name)
+        by_arm = [results.tuned(arm.name, "python-docs") for arm in study.arm]
+        control = results.tuned(study.control, "python-docs")
+        scores = [each for by_rate in by_arm for each in by_rate.values()]
+        apart = [
+            np.subtract(each, control[rate])
+            for arm, by_rate in zip(study.arm, by_arm, strict=True)
+            for rate, each in by_rate.items()
+            if arm.name != study.control and rate in control
+        ]
+        found.append(np.sqrt(np.var(apart, axis=1, ddof=1).mean()))
+        independent.append(np.sqrt(2 * np.var(scores, axis=1, ddof=1).mean()))
+    record = read()["what-the-studies-cost"]
+    names = "paired differences in runs of 600 steps: wiola_without_rates, wiola_added_rates, wiola_or_llama_rates"
+    for name, wanted in ((names, found), ("the same, if the runs were independent", independent)):
+        (printed,) = record.values(name)
+        assert floats(printed) == pytest.approx(wanted, abs=5.1e-5)
 
 
 def test_the_differences_that_passed_again_on_the_test_text_are_counted() -> None:

@@ -52,8 +52,8 @@ def written(folder: Path, text: str) -> Path:
         (HEAD + '[[arm]]\nname = "a"\n[[arm]]\nname = ".."\n', "needs a letter or a digit, for its folder"),
         (HEAD + '[[arm]]\nname = "a"\nflags = "--sample-every 5"\n', "have --sample-every, which the study itself"),
         (HEAD + '[[arm]]\nname = "a"\nflags = "--init x --adapter-rank 2"\n', "adapters cannot be judged here"),
-        (HEAD + ARMS + "[tuning]\nrates = [0.1]\ntokens = 100\nseeds = 0\n", "tuning needs rates, tokens and at le"),
-        (HEAD + ARMS + "[tuning]\nrates = []\ntokens = 100\n", "tuning needs rates, tokens and at least 1 seed"),
+        (HEAD + ARMS + "[tuning]\nrates = [0.1]\ntokens = 100\nseeds = 0\n", "tuning needs rates, tokens and 1 to"),
+        (HEAD + ARMS + "[tuning]\nrates = []\ntokens = 100\n", "tuning needs rates, tokens and 1 to 1,000 seeds"),
         (HEAD + ARMS + "[tuning]\nrates = [0.1, 0.1]\ntokens = 100\n", "a learning rate of 'a' is given twice"),
         (HEAD + "first_seed = 998\n" + ARMS + "[tuning]\nrates = [0.1]\ntokens = 9\n", "'b' has seeds up to 1000, and"),
         (
@@ -63,6 +63,17 @@ def written(folder: Path, text: str) -> Path:
         (HEAD.replace('"a"', "3") + ARMS, "control takes text, not 3"),
         ('question = "?"\n' + ARMS, "control is missing"),
         (HEAD + ARMS.replace('name = "b"', 'name = "b"\ntuning = 1'), "tuning is unknown"),
+        (HEAD.replace("[100]", "[100, 100]") + ARMS, "tokens has 100 twice: its runs would be the same"),
+        ("judged = [64, 64]\n" + HEAD + ARMS, "judged has 64 twice"),
+        ('corpora = ["a", "a"]\n' + HEAD + ARMS, "corpora has 'a' twice"),
+        ("path = 3\n" + HEAD + ARMS, "path is unknown"),
+        ("first_seed = 0\nparameters_within = 2.5\n" + HEAD + ARMS, "is a share from 0 to 1, not 2.5"),
+        (HEAD + '[[arm]]\nname = "a"\nflags = "--help"\n', "have --help, which trains nothing"),
+        (HEAD + ARMS.replace('name = "b"', 'name = "b|c"'), "the name 'b|c' has a |"),
+        (HEAD + ARMS + "[tuning]\nrates = [0.0]\ntokens = 9\n", "a learning rate of 'a' is 0, which is not above 0"),
+        (HEAD + ARMS + "[tuning]\nrates = [0.1, 0.10000001]\ntokens = 9\n", "is given twice; each is tried once"),
+        (HEAD + ARMS.replace("seeds = 3", "seeds = 1001"), "an arm has at most 1,000 seeds"),
+        ("a = " + "[" * 3_000 + "]" * 3_000 + "\n" + HEAD + ARMS, "is not a study"),
     ],
 )
 def test_a_study_that_cannot_be_made_is_refused_in_one_sentence(tmp_path: Path, text: str, said: str) -> None:

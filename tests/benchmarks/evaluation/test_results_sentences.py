@@ -1,0 +1,208 @@
+"""What the pages say of single studies is what the tables of their runs give."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain, pairwise
+
+import numpy as np
+import pytest
+
+from benchmarks.evaluation.intervals import holm, over_seeds, over_seeds_and_documents
+from benchmarks.evaluation.report import paired
+from benchmarks.evaluation.results import nats, score
+from docs.measurements.records import read
+from minigrad.evaluate.losses import bits_per_byte
+from tests.benchmarks.evaluation.tables import FOLDER, difference, floats, load, of_table, shown
+
+GELU, RATES = "Llama, GELU in place of SwiGLU", "wiola_or_llama_rates"
+
+
+@pytest.mark.parametrize(("part", "text"), [("documents", "validation"), ("test", "test")])
+def test_the_comparisons_beside_the_study_of_rates_are_what_its_runs_give(part: str, text: str) -> None:
+    record = read()["wiola-or-llama-rates"]
+    (printed,) = record.values(f"GELU minus Wiola, {text}")
+    expected = shown(difference(GELU, "Wiola", RATES, part=part))
+    assert floats(printed) == pytest.approx(expected, abs=1e-4)
+    (printed,) = record.values("Wiola, all twelve pairs, validation and test")
+    expected = shown(difference("Wiola", "Llama", RATES, "wiola_or_llama", part=part))[:3]
+    place = 3 * (part == "test")
+    assert floats(printed)[place : place + 3] == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_figures_of_the_test_text_are_what_the_runs_give() -> None:
+    record = read()["wiola-or-llama-rates"]
+    corrected = holm([difference(arm, "Llama", RATES, part="test").p_differs() for arm in ("Wiola", GELU)])
+    for arm, name, p in (("Wiola", "Wiola", corrected[0]), (GELU, "GELU", corrected[1])):
+        (printed,) = record.values(f"test text, {name}: difference, interval, p")
+        expected = [*shown(difference(arm, "Llama", RATES, part="test"))[:3], p]
+        assert floats(printed) == pytest.approx(expected, abs=1e-4)
+    arms = ("sparse", "adaptive", "full, adaptive context")
+    found = [difference(arm, "full", "vsla_patterns_time", part="test") for arm in arms]
+    for arm, each, p in zip(arms, found, holm([each.p_differs() for each in found]), strict=True):
+        (printed,) = read()["vsla-patterns-time"].values(f"test text, {arm}: difference, interval, p")
+        assert floats(printed) == pytest.approx([*shown(each)[:3], p], abs=1e-4)
+    for name in ("wiola_or_llama_code", "wiola_or_llama_code_time", "wiola_or_llama_micro", "wiola_adamw"):
+        (printed,) = read()[name.replace("_", "-")].values("test text, Wiola: difference, interval, p")
+        assert floats(printed) == pytest.approx(shown(difference("Wiola", "Llama", name, part="test")), abs=1e-4)
+    for corpus, name in enumerate(("python-docs", "python-source")):
+        (printed,) = read()["ngram-memory"].values(f"test text, {name}: difference, interval, p")
+        expected = shown(difference("with tables", "without", "ngram_memory", part="test", corpus=corpus))
+        assert floats(printed) == pytest.approx(expected, abs=1e-4)
+
+
+def test_what_is_said_of_single_runs_is_what_they_give() -> None:
+    study, results = load("wiola_or_llama_micro")
+    (comparison,), record = study.comparisons(), read()["wiola-or-llama-micro"]
+    wiola, llama = (results.of(comparison, arm) for arm in ("Wiola", "Llama"))
+    (printed,) = record.values("differences of the pairs")
+    apart = [score(wiola[seed], 256) - score(llama[seed], 256) for seed in sorted(llama)]
+    assert floats(printed) == pytest.approx(apart, abs=1e-4)
+    seconds = [sum(run["seconds"] for run in runs.values()) for runs in (wiola, llama)]
+    assert record.value("processor time of a step of Wiola") == pytest.approx(seconds[0] / seconds[1], abs=0.005)
+    study, results = load("wiola_or_llama_code_time")
+    wiola, llama = (results.of(study.comparisons()[0], arm) for arm in ("Wiola", "Llama"))
+    apart = [score(wiola[seed], 256) - score(llama[seed], 256) for seed in sorted(llama)]
+    (printed,) = read()["wiola-or-llama-code-time"].values("differences of the pairs")
+    assert floats(printed) == pytest.approx(apart, abs=5.1e-4)
+    study, results = load("vsla_patterns_time")
+    full = results.of(study.comparisons()[0], "full")
+    (printed,) = read()["vsla-patterns-time"].values("steps with full attention and a fixed context")
+    assert [int(each.replace(",", "")) for each in re.findall(r"[\d,]*\d", printed)] == [
+        full[seed]["steps"] for seed in sorted(full)
+    ]
+
+
+def test_what_is_said_of_merging_in_a_llama_is_what_the_runs_give() -> None:
+    study, results = load("wiola_added_merging")
+    (comparison,), record = study.comparisons(), read()["wiola-added-merging"]
+    llama, merged, leaking = (results.of(comparison, arm.name) for arm in study.arm)
+    (printed,) = record.values("on the test text")
+    found = shown(difference("with merging", "Llama", study.path.stem, part="test"))
+    assert floats(printed)[:3] == pytest.approx(found[:3], abs=5.1e-4)
+    assert floats(printed)[3] == pytest.approx(found[3], abs=5.1e-3)
+    apart = [score(merged[seed], 256) - score(llama[seed], 256) for seed in llama]
+    (printed,) = record.values("single pairs, merging")
+    assert floats(printed) == pytest.approx([min(apart), max(apart)], abs=5.1e-4)
+    (printed,) = record.values("merged in the last step")
+    shares = [100 * np.mean([each["merge_ratio"] for each in runs.values()]) for runs in (merged, leaking)]
+    assert floats(printed) == pytest.approx(shares, abs=0.051)
+    assert all(score(leaking[seed], 256) > score(llama[seed], 256) for seed in leaking)
+
+
+def test_what_is_said_of_merging_and_recall_is_what_the_runs_give() -> None:
+    study, results = load("wiola_merging_recall")
+    (comparison,), record, arms = study.comparisons(), read()["wiola-merging-recall"], [arm.name for arm in study.arm]
+    of_arm = {arm: results.of(comparison, arm) for arm in arms}
+    repeated = {arm: {seed: nats(run, 256)[0] for seed, run in runs.items()} for arm, runs in of_arm.items()}
+    all_runs = [each for runs in repeated.values() for each in runs.values()]
+    (printed,) = record.values("nats, repeated pairs: least and most of all runs")
+    assert floats(printed) == pytest.approx([min(all_runs), max(all_runs)], abs=5.1e-3)
+    both = [arm for arm in arms if arm.startswith("from 0.4")]
+    lost = [repeated[arm][seed] - nats_of_control for arm in both for seed, nats_of_control in repeated["off"].items()]
+    (printed,) = record.values("nats, repeated pairs: least and most of what the arms from 0.4 lose in a pair")
+    assert floats(printed) == pytest.approx([min(lost), max(lost)], abs=5.1e-4)
+    assert all(score(of_arm[arm][seed], 256) > score(run, 256) for arm in both for seed, run in of_arm["off"].items())
+    found = [difference(arm, "off", study.path.stem, part="test") for arm in arms[1:]]
+    for arm, each, p in zip(arms[1:], found, holm([each.p_differs() for each in found]), strict=True):
+        (printed,) = record.values(f"test text, difference and p: {arm}")
+        assert floats(printed) == pytest.approx([each.mean, p], abs=1e-4)
+
+
+def test_both_changes_of_the_second_round_lead_in_every_pair() -> None:
+    study, results, _ = of_table(FOLDER / "tables" / "nano_settings-round-2.json.gz")
+    (comparison,) = study.comparisons()
+    control, ends = results.of(comparison, study.control), list[float]()
+    for arm in ("2 heads of 48", "beta2 0.99"):
+        runs = results.of(comparison, arm)
+        apart = [score(runs[seed], 256) - score(control[seed], 256) for seed in control]
+        ends += [max(apart), min(apart)]
+    (printed,) = read()["nano-settings-round-2"].values("single pairs: 2 heads, beta2")
+    assert floats(printed) == pytest.approx(ends, abs=5.1e-4)
+
+
+def test_what_is_said_of_two_heads_is_what_the_runs_give() -> None:
+    study, results = load("nano_heads")
+    (comparison,), record, name = study.comparisons(), read()["nano-heads"], study.path.stem
+    control, arms = results.of(comparison, study.control), [arm.name for arm in study.arm[1:]]
+    ends = list[float]()
+    for arm in arms:
+        runs = results.of(comparison, arm)
+        apart = [score(runs[seed], 256) - score(control[seed], 256) for seed in control]
+        ends += [max(apart), min(apart)]
+    (printed,) = record.values("single pairs: beta2; both")
+    assert floats(printed) == pytest.approx(ends, abs=5.1e-4)
+    found = [difference(arm, study.control, name, part="test") for arm in arms]
+    corrected = holm([each.p_differs() for each in found])
+    wanted = [[*shown(each)[:3], p] for each, p in zip(found, corrected, strict=True)]
+    (printed,) = record.values("on the test text: beta2; both")
+    assert floats(printed) == pytest.approx([*chain.from_iterable(wanted)], abs=5.1e-4)
+    runs, transforms = [results.of(comparison, arm) for arm in (*arms, study.control)], 40
+    bits, sizes = zip(*(paired(of_arm, runs[-1], 256, "test") for of_arm in runs[:-1]), strict=True)
+    sizes_without = np.delete(sizes[0], transforms)
+    without = [over_seeds(np.delete(each, transforms, axis=1), sizes_without) for each in bits]
+    (printed,) = record.values("on the test text; without the docstrings of numba.core.transforms: beta2; both")
+    assert printed.startswith(f"{len(sizes[0])} documents")
+    assert floats(printed) == pytest.approx([each.mean for each in without], abs=5.1e-5)
+    assert bits[0][:, transforms].sum() / bits[0].sum() > 0.5  # half of the difference of beta2
+    needed = [bits_per_byte(run["test"]["256"][transforms][2], sizes[0][transforms]) for run in runs[-1].values()]
+    (printed,) = record.values("the control on these docstrings, least and most")
+    assert floats(printed) == pytest.approx([min(needed), max(needed)], abs=5.1e-3)
+    (printed,) = record.values("both against beta2 alone: validation; test")
+    heads = [shown(difference(arms[1], arms[0], name, part=part)) for part in ("documents", "test")]
+    assert floats(printed) == pytest.approx([*chain.from_iterable(heads)], abs=5.1e-4)
+
+
+def test_what_is_said_of_the_heads_of_micro_is_what_the_runs_give() -> None:
+    study, results = load("micro_heads")
+    (comparison,), record, arm = study.comparisons(), read()["micro-heads"], study.arm[1].name
+    control, runs = results.of(comparison, study.control), results.of(comparison, arm)
+    apart = [score(runs[seed], 256) - score(control[seed], 256) for seed in control]
+    (printed,) = record.values("single pairs")
+    assert floats(printed) == pytest.approx([max(apart), min(apart)], abs=5.1e-4)
+    on_validation, on_test = (
+        difference(arm, study.control, study.path.stem, part=part) for part in ("documents", "test")
+    )
+    assert floats(" ".join(record.values(arm)[2:5])) == pytest.approx([*shown(on_validation)], abs=5.1e-4)
+    (printed,) = record.values("on the test text")
+    assert floats(printed) == pytest.approx([*shown(on_test)], abs=5.1e-4)
+
+
+def test_what_each_change_of_the_defaults_contributed_is_what_the_runs_give() -> None:
+    study, results = load("nano_attribution")
+    record, each, arms = read()["nano-attribution"], read()["nano-attribution-of-each"], [arm.name for arm in study.arm]
+    for part, first in (("documents", 0), ("test", 3)):
+        found = [difference(arm, before, study.path.stem, part=part) for before, arm in pairwise(arms)]
+        for arm, change, p in zip(arms[1:], found, holm([change.p_differs() for change in found]), strict=True):
+            printed = " ".join(each.values(arm.removeprefix("and "))[first : first + 3])
+            assert floats(printed) == pytest.approx([*shown(change)[:3], p], abs=1e-4)
+    for name, part in (("all three together: gain, interval", "documents"), ("the same on the test text", "test")):
+        mean, low, high = shown(difference(arms[-1], arms[0], study.path.stem, part=part))[:3]
+        (printed,) = record.values(name)
+        assert floats(printed) == pytest.approx([-mean, -high, -low], abs=1e-4)
+    runs = [results.of(study.comparisons()[0], arm).values() for arm in arms]
+    scores = [[score(run, 256) for run in of_arm] for of_arm in runs]
+    assert all(np.less(lower, higher).all() for higher, lower in pairwise(scores))  # each row, in each pair
+    (printed,) = record.values("the three runs of the first row")
+    assert floats(printed) == pytest.approx(scores[0], abs=1e-4)
+    slow, fast = (sum(run["tokens"] for run in of_arm) for of_arm in runs[:2])
+    assert record.value("text read with bfloat16 for that with float32") == pytest.approx(fast / slow, abs=0.05)
+
+
+def test_three_controls_of_the_second_study_of_vidya_are_those_of_the_first() -> None:
+    study, results = load("vidya_without")
+    (comparison,), (first, earlier) = study.comparisons(), load("vidya_short")
+    known = earlier.of(first.comparisons()[0], "all five")
+    control = results.of(comparison, "all five")
+    assert [seed for seed in control if seed in known and control[seed]["documents"] == known[seed]["documents"]] == [
+        0,
+        1,
+        2,
+    ]
+    new, found = control.keys() - known.keys(), list[float]()
+    for arm in ("without SwiGLU", "vocabulary of 512, not 2,048"):
+        runs = results.of(comparison, arm)
+        bits, sizes = paired(*({seed: of[seed] for seed in sorted(new)} for of in (runs, control)), 64, "documents")
+        found += shown(over_seeds_and_documents(bits, sizes))[:3]
+    (printed,) = read()["vidya-without"].values("the three new seeds alone: without SwiGLU; vocabulary of 512")
+    assert floats(printed) == pytest.approx(found, abs=1.1e-3)
