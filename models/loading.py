@@ -257,7 +257,7 @@ def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeig
     widths = {width: getattr(config, width) for width in growth.WIDTHS}
     narrow = FAMILIES[name].skeleton(override(model.config, widths))
     initial = InitialWeights(dict(each_fitting_weight(narrow, folder)), config.width, grown, end_ids=end_ids)
-    if checkpoint.latest(folder) is None:
+    if checkpoint.newest(folder) is None:
         return initial
     saved = checkpoint.load(folder)
     found = {name: array for name, array in saved.moments.items() if name.endswith((".m", ".v"))}

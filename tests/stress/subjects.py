@@ -145,7 +145,8 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     found = sorted(file for file in path.rglob("*") if file.is_file() and file.name not in unread)
     found = [file for file in found if file.parent.name != "best"]
-    newest = checkpoint.latest(path)  # an older checkpoint is not read
+    read = checkpoint.newest(path)  # an older checkpoint is not read
+    newest = read[1] if read else None
     return [file for file in found if file.parent.parent.name != "checkpoints" or file.parent == newest]
 
 

@@ -47,10 +47,9 @@ def steps(run: PathLike) -> list[int]:
     return sorted(_folders(run))
 
 
-def latest(run: PathLike) -> Path | None:
-    """Return the folder of the newest checkpoint of `run`, or None if there is none."""
-    folders = _folders(run)
-    return folders[max(folders)] if folders else None
+def newest(run: PathLike) -> tuple[int, Path] | None:
+    """Return the step and the folder of the newest checkpoint of `run`, or None if there is none."""
+    return max(_folders(run).items(), default=None)
 
 
 def _folders(run: PathLike) -> dict[int, Path]:
@@ -85,8 +84,8 @@ def describe_last(run: PathLike) -> str:
     >>> describe_last("runs/none")
     'no checkpoint was saved yet'
     """
-    saved = steps(run)
-    return f"the checkpoint of step {saved[-1]:,} is intact" if saved else "no checkpoint was saved yet"
+    found = newest(run)
+    return f"the checkpoint of step {found[0]:,} is intact" if found else "no checkpoint was saved yet"
 
 
 def save(run: PathLike, step: int, *, weights: Arrays, moments: Arrays, state: Mapping[str, Any]) -> Path:
@@ -136,10 +135,9 @@ def _remove(path: Path) -> None:
 
 def load(run: PathLike) -> Checkpoint:
     """Return the newest checkpoint; raises InputError if there is none or it is damaged."""
-    if not (folders := _folders(run)):
+    if (found := newest(run)) is None:
         raise InputError(f"{run} holds no checkpoint: it is not a run folder, or the run stopped before its first save")
-    step = max(folders)
-    folder = folders[step]
+    step, folder = found
     with _naming_older(run, step):
         weights = read_weights(folder / "model.safetensors")
         moments = read_weights(folder / "optimizer.safetensors")
@@ -148,11 +146,11 @@ def load(run: PathLike) -> Checkpoint:
 
 def seconds(run: PathLike) -> float:
     """Return the seconds that a run had used at its newest checkpoint, 0 without one; InputError if it is damaged."""
-    if not (folders := _folders(run)):
+    if (found := newest(run)) is None:
         return 0.0
-    step = max(folders)
+    step, folder = found
     with _naming_older(run, step):
-        state = _state(folders[step], step)
+        state = _state(folder, step)
     return State.read(Checkpoint(step, {}, {}, state), run).seconds
 
 

@@ -38,7 +38,7 @@ class Opening:
         if self.folder is None:
             return ""
         place, result = self.folder.path, self.folder.record.result
-        is_done = checkpoint.steps(place)[-1:] == [result.get("steps")] == [self.asked.steps]
+        is_done = self.folder.step == result.get("steps") == self.asked.steps
         asks = self.asked.profile or (self.asked.test and "test_loss" not in result)
         if asks or not is_done or not (place / REPORT).exists():
             return ""
@@ -90,7 +90,7 @@ def _open_existing(given: TrainConfig, explicit: Collection[str], lock: FolderLo
         checkpoint.recover(path)
     world.collect(path)  # the others wait until the folder is recovered
     record, settings = _continued(given, explicit, Record.read(path), path)
-    if record.result and not checkpoint.steps(path):
+    if record.result and checkpoint.newest(path) is None:
         raise InputError(
             f"{path} has ended, and its checkpoints are gone, so it cannot continue; a new run begins from its weights "
             f"with --init {quoted(path)}"
@@ -151,8 +151,8 @@ def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record
     A finished run continues past its end, which is stored in `stages`: one more command is needed to repeat it. Raises
     InputError while the learning rate decays: no run with the new limit would have taken those steps.
     """
-    saved, steps = checkpoint.steps(folder), record.used.get("steps")
-    step, stages, decays = saved[-1] if saved else 0, list(record.stages), list(record.decays)
+    found, steps = checkpoint.newest(folder), record.used.get("steps")
+    step, stages, decays = found[0] if found else 0, list(record.stages), list(record.decays)
     decay = Budget(steps, None, read_decay(record.used.get("decay"), steps)).decay
     if steps is not None and (0 if record.used.get("schedule") == "cosine" else decay[0][0]) < step < steps:
         raise InputError(

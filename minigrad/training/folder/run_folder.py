@@ -257,9 +257,10 @@ class RunFolder:
     @property
     def has_checkpoint(self) -> bool:
         """Whether training can continue from a checkpoint."""
-        return checkpoint.latest(self.path) is not None
+        return checkpoint.newest(self.path) is not None
 
     @property
     def step(self) -> int:
         """The number of steps of the newest checkpoint, 0 without one."""
-        return max(checkpoint.steps(self.path), default=0)
+        found = checkpoint.newest(self.path)
+        return found[0] if found else 0

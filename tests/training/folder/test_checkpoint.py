@@ -40,7 +40,7 @@ def names(folder: Path) -> list[str]:
 
 def test_a_checkpoint_is_loaded_as_it_was_saved(tmp_path):
     folder = save(tmp_path, 40)
-    assert folder == checkpoint.latest(tmp_path) == tmp_path / "checkpoints" / "40"
+    assert checkpoint.newest(tmp_path) == (40, folder) == (40, tmp_path / "checkpoints" / "40")
     assert names(folder) == ["model.safetensors", "optimizer.safetensors", "state.json"]
     assert_good(tmp_path, 40)
 
@@ -67,8 +67,8 @@ def test_a_step_may_be_saved_twice(tmp_path):
 
 
 def test_no_checkpoint_is_an_error_with_a_way_out(tmp_path):
-    assert checkpoint.latest(tmp_path / "nowhere") is None
-    assert checkpoint.latest(tmp_path) is None
+    assert checkpoint.newest(tmp_path / "nowhere") is None
+    assert checkpoint.newest(tmp_path) is None
     assert "holds no checkpoint: it is not a run folder" in refusal(checkpoint.load, tmp_path)
 
 
@@ -197,7 +197,7 @@ def test_queries_change_nothing_and_the_writer_repairs_after_a_kill(tmp_path):
     (tmp_path / "checkpoints" / ".20.tmp").mkdir()
     before = names(tmp_path / "checkpoints")
     assert checkpoint.steps(tmp_path) == [20]
-    assert checkpoint.latest(tmp_path) == tmp_path / "checkpoints" / ".20.replaced"
+    assert checkpoint.newest(tmp_path) == (20, tmp_path / "checkpoints" / ".20.replaced")
     assert_good(tmp_path, 20)
     assert names(tmp_path / "checkpoints") == before
     checkpoint.recover(tmp_path)
@@ -208,7 +208,7 @@ def test_queries_change_nothing_and_the_writer_repairs_after_a_kill(tmp_path):
 def test_a_new_checkpoint_goes_before_the_one_that_it_replaces(tmp_path):
     path = save(tmp_path, 20)
     shutil.copytree(path, path.with_name(".20.replaced"))
-    assert checkpoint.latest(tmp_path) == path
+    assert checkpoint.newest(tmp_path) == (20, path)
 
 
 @pytest.mark.parametrize("name", ["007", "٣", "9" * 30, "-1", "1.0", ".5", ".5.replaced.replaced"])
