@@ -47,6 +47,7 @@ class Distillation:
     form: ChatForm | None = None
     reward: Reward | None = None
     read_by_teacher = 1.0
+    learns_text = True
 
     def __init__(self, settings: RunSettings, text: TokenizedCorpus, teacher: LanguageModel) -> None:
         if settings.context > teacher.config.context_length:

@@ -32,6 +32,8 @@ class Replay:
     is the frozen model whose probabilities of the text are to be kept.
     """
 
+    learns_text = False  # it keeps what the model knows
+
     def __init__(self, lessons: Lessons, text: Source, context: int, share: float, teacher: LanguageModel):
         self.lessons, self.text, self.context, self.share, self.teacher = lessons, text, context, share, teacher
         self.form, self.reward, self.summary = lessons.form, lessons.reward, lessons.summary

@@ -84,8 +84,7 @@ def evaluate(run: Run, *, everything: bool) -> Score:
         raise run.divergence("the loss of the validation text is not finite", is_over=True)
     run.score = found if everything else run.score
     run.last = QuickEvaluation(run.step, quick.bits_per_byte)
-    learns_text = not run.settings.is_lesson  # otherwise the text shows what is forgotten, not what is learned
-    if learns_text and (run.best is None or quick.bits_per_byte < run.best.bits_per_byte):
+    if run.plan.learns_text and (run.best is None or quick.bits_per_byte < run.best.bits_per_byte):
         run.best = run.last
     return found
 

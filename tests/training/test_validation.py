@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from minigrad.evaluate.losses import evaluate
+from minigrad.finetuning.distillation import Distillation
+from minigrad.finetuning.supervised import SupervisedLearning
 from minigrad.training import validation
 from minigrad.training.folder import metrics
 from minigrad.training.run import Guest, Run
@@ -28,9 +32,10 @@ def test_only_a_run_that_asks_for_it_reads_the_test_text(make):
     assert run.best is None  # nothing is chosen by it
 
 
-@pytest.mark.parametrize(("objective", "learns_text"), [(None, True), ("distill", True), ("sft", False)])
-def test_a_run_that_learns_from_text_keeps_its_best_model(make, objective, learns_text):
-    run = make(objective=objective)
+@pytest.mark.parametrize("lessons", [None, Distillation, SupervisedLearning])
+def test_a_run_that_learns_from_text_keeps_its_best_model(make, lessons):
+    run, learns_text = make(), lessons is not SupervisedLearning
+    run.plan = dataclasses.replace(run.plan, lessons=lessons)
     validation.evaluate(run, everything=False)
     assert run.is_best == learns_text
 

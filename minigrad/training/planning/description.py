@@ -89,7 +89,7 @@ def _untrained_positions(model: LanguageModel, context: int) -> str:
 
 def _tokens_to_read(plan: Plan) -> float | None:
     """Return the tokens of the text that the whole run reads; None if it reads lessons, or is too short to estimate."""
-    return None if plan.settings.is_lesson else plan.tokens_before(plan.done) + plan.tokens_to_come() or None
+    return plan.tokens_before(plan.done) + plan.tokens_to_come() or None if plan.learns_text else None
 
 
 def _budget_rows(plan: Plan) -> dict[str, str]:
@@ -131,10 +131,11 @@ def _length(plan: Plan) -> str:
         return f"ended after {plural(steps, 'step')}; {settings.larger_limit} continues this run"
     tokens = plan.tokens_to_come()
     per_pass = plan.source.tokens_per_pass(settings.batch * settings.accumulate)
-    read = "lessons" if settings.is_lesson else "texts on average" if isinstance(plan.text.corpus, Mixture) else "text"
+    text = "texts on average" if isinstance(plan.text.corpus, Mixture) else "text"
+    read = text if plan.learns_text else "lessons"
     passes = f", {tokens / per_pass:.1f} passes over the {read}" if per_pass else ""
     number, warning = (plan.tokens_before(plan.done) + tokens) / max(per_pass, 1), ""
-    if scaling.LAW.worth_of_pass(number) < _LEAST_WORTH and not settings.is_lesson:
+    if scaling.LAW.worth_of_pass(number) < _LEAST_WORTH and plan.learns_text:
         warning = "; the text is read so often that the last pass teaches almost nothing, and the model learns it by "
         warning += "heart: take less time, or more --data"
     if not steps:

@@ -34,6 +34,7 @@ class Taught(Source, Protocol):
     """Batches in place of those of the text, or with what a teacher says of them."""
 
     read_by_teacher: float = 0.0  # the share of the tokens that the teacher reads
+    learns_text: bool = False  # otherwise the loss on the text shows what is forgotten, not what is learned
 
     @property
     def teacher(self) -> LanguageModel | None:
@@ -66,6 +67,11 @@ class Plan:
     def teacher(self) -> LanguageModel | None:
         """The frozen model of the lessons, if there is one."""
         return self.lessons.teacher if self.lessons else None
+
+    @property
+    def learns_text(self) -> bool:
+        """Whether the run learns the text on which it is evaluated."""
+        return self.lessons is None or self.lessons.learns_text
 
     @functools.cached_property
     def source(self) -> Source:

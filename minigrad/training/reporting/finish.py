@@ -110,7 +110,7 @@ def _say_result(run: Run, result: TrainResult, findings: Sequence[Finding], memo
     say(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
     say(f"report   {report}")
     if run.model.can_generate:
-        say(f"write    {command('generate.py', result.out, *(['--chat'] if run.settings.is_lesson else []))}")
+        say(f"write    {command('generate.py', result.out, *([] if run.plan.learns_text else ['--chat']))}")
     say(f"repeat   {result.command}")
 
 

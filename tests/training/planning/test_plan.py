@@ -257,7 +257,7 @@ def test_a_teacher_takes_time_for_the_tokens_that_it_reads():
 def test_the_plan_of_lessons_counts_the_tokens_that_the_steps_read():
     """An epoch has as many steps as it needs, so a step may read less than it has room for."""
     source = EpochSource(np.full(40, 25), 256)
-    lessons = Mock(wraps=source, teacher=None, summary=lambda: "sums")
+    lessons = Mock(wraps=source, teacher=None, learns_text=False, summary=lambda: "sums")
     teaching = replace(planned(TrainConfig(steps=100, batch=8, context=256)), lessons=lessons)
     said = joined(describe(teaching, Path("runs/a")))
     assert "length 100 steps: 100,000 tokens, 100.0 passes" in said
