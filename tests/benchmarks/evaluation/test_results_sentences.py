@@ -121,6 +121,18 @@ def test_both_changes_of_the_second_round_lead_in_every_pair() -> None:
     assert floats(printed) == pytest.approx(ends, abs=5.1e-4)
 
 
+def test_updates_with_equal_rows_lead_in_every_pair_and_those_of_polar_express_in_three() -> None:
+    study, results, _ = of_table(FOLDER / "tables" / "nano_muon-round-2.json.gz")
+    (comparison,) = study.comparisons()
+    control, led = results.of(comparison, study.control), {}
+    for arm in ("equal rows", "polar express"):
+        runs = results.of(comparison, arm)
+        led[arm] = [score(runs[seed], 256) - score(control[seed], 256) for seed in control]
+    (printed,) = read()["nano-muon-round-2"].values("single pairs, equal rows")
+    assert floats(printed) == pytest.approx([max(led["equal rows"]), min(led["equal rows"])], abs=5.1e-5)
+    assert sum(each < 0 for each in led["polar express"]) == 3
+
+
 def test_what_is_said_of_two_heads_is_what_the_runs_give() -> None:
     study, results = load("nano_heads")
     (comparison,), record, name = study.comparisons(), read()["nano-heads"], study.path.stem
