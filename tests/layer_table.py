@@ -15,6 +15,7 @@ from hypothesis.strategies import SearchStrategy
 from minigrad import Tensor, nn
 from minigrad.adapters.low_rank import LowRank, LowRankLinear
 from minigrad.adapters.token_rows import AdaptedEmbedding, EmbeddingWithRows, TokenRows
+from minigrad.distributed import pipeline
 from minigrad.experts import Experts
 from minigrad.finetuning import objectives
 from minigrad.nn.language_model import LanguageModel
@@ -95,6 +96,7 @@ CONTAINERS = {
     QuantisedEmbedding,
     EmbeddingWithRows,  # likewise
     nn.CheckpointedLayer,
+    pipeline._Layer,
     LanguageModel,
     gpt2.GPT2,
     vidya_v1.VidyaV1Backbone,
