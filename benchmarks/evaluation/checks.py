@@ -133,17 +133,17 @@ def _unequal_seeds(study: Study, rows: Sequence[Result]) -> Iterator[str]:
 
 
 def _copied(study: Study, rows: Sequence[Result]) -> Iterator[str]:
-    """Yield two runs with the same losses to the last digit: their difference, of zero, would seem to be proven."""
+    """Yield the first two runs with the same losses: their difference, of zero, would seem to be proven."""
     for part, length in itertools.product(("documents", "test"), map(str, study.judged)):
         found = dict[tuple[Any, ...], Result]()
         for each in rows:
-            if part in each:
-                other = found.setdefault(tuple(map(tuple, each[part][length])), each)
-                if other is not each:
-                    yield (
-                        f"{_called(other)} and {_called(each)} have the same losses to the last digit: the arm changes "
-                        "nothing, or one of the results was copied"
-                    )
+            other = found.setdefault(tuple(map(tuple, each[part][length])), each) if part in each else each
+            if other is not each:
+                yield (
+                    f"{_called(other)} and {_called(each)} have the same losses to the last digit: the arm changes "
+                    "nothing, or one of the results was copied"
+                )
+                return
 
 
 def _unequal_times(rows: Sequence[Result]) -> Iterator[str]:

@@ -95,8 +95,8 @@ def _check_numbers(study: Study, result: Result) -> None:
         rows = [row for length in study.judged for row in result[part].get(str(length), [[]])]
         if not rows or any(len(row) != _COLUMNS or not all(0 <= each < math.inf for each in row) for row in rows):
             raise InputError(
-                f"{study.path.name}: the {part} of {job.arm!r} (seed {job.seed}) are damaged: for each of the lengths "
-                f"{study.judged} a document has {_COLUMNS} finite numbers, none below 0"
+                f"{study.path.name}: the result of {job.arm!r} (seed {job.seed}) is damaged: in its {part}, each "
+                f"document has {_COLUMNS} finite numbers, none below 0, for each of the lengths {study.judged}"
             )
 
 

@@ -346,7 +346,7 @@ def _slug(name: str) -> str:
 def code_digest(study: Study) -> str:
     """Return a hash of the code that a run depends on: the library, the models, and this folder's part in it.
 
-    For an arm with a class of its own, the files beside that of the class count too: it may import them.
+    For an arm with a class of its own, the files beside and below that of the class count too: it may import them.
     """
     folders = [ROOT / name for name in ("minigrad", "models", "tokenizer")]
     files = {(ROOT, file) for folder in folders for file in folder.rglob("*.py")} | {(ROOT, ROOT / "train.py")}

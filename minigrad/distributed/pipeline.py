@@ -219,8 +219,9 @@ class Pipeline:
         """
         self._passing.rows = arrived
         output = self._staged.hidden(Tensor(part.tokens), part.layout)
-        assert self._passing.rows is not None
-        return self._passing.rows, output
+        rows, self._passing.rows = self._passing.rows, None  # its graph is not kept beyond the backward pass
+        assert rows is not None
+        return rows, output
 
     def _backward(self, flight: _Flight, num_targets: int) -> float:
         part, x, y = flight

@@ -89,7 +89,9 @@ def _untrained_positions(model: LanguageModel, context: int) -> str:
 
 def _tokens_to_read(plan: Plan) -> float | None:
     """Return the tokens of the text that the whole run reads; None if it reads lessons, or is too short to estimate."""
-    return plan.tokens_before(plan.done) + plan.tokens_to_come() or None if plan.learns_text else None
+    if not plan.learns_text:
+        return None
+    return plan.tokens_before(plan.done) + plan.tokens_to_come() or None
 
 
 def _budget_rows(plan: Plan) -> dict[str, str]:

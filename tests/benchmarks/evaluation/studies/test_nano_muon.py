@@ -12,34 +12,21 @@ import models
 from benchmarks.evaluation.one_run import make, read_result
 from benchmarks.evaluation.studies import nano_muon
 from benchmarks.evaluation.studies.nano_muon import CAP, Changed, VariantOfMuon, polar
-from benchmarks.evaluation.study import ROOT, Job, Study
+from benchmarks.evaluation.study import ROOT
 from minigrad import Tensor, nn, no_grad
 from minigrad.constants import IGNORE
 from minigrad.errors import InputError
 from minigrad.kernels.gemm import backend as products
+from minigrad.optim.muon import orthogonalise
 from models.vidya_v2 import VidyaV2Config
+from tests.benchmarks.evaluation.studies.toy import toy_study
 from tests.killed_runs import Killed, kill, stop
-from tests.small_runs import quick_runs, write_text
+from tests.small_runs import quick_runs
 
 FILE = ROOT / "benchmarks/evaluation/studies/nano_muon.py"
 SHAPE = {"vocab_size": 13, "num_layers": 1, "width": 12, "num_heads": 3, "num_kv_heads": 1, "head_dim": 4}
-STUDY = """
-question = "Does a toy learn more with rows of equal size?"
-control = "plain"
-margin = 0.1
-hours = 0.01
-seeds = 2
-flags = "--model vidya-v2 --size nano --vocab 300 --batch 2 --context 16 --save-every 5 --eval-every 10 {more}"
-corpora = ["{text}"]
-tokens = [480]
-judged = [16]
-
-[[arm]]
-name = "plain"
-
-[[arm]]
-name = "changed"
-model = "{file}:Changed"
+ARM = f"""
+model = "{FILE}:Changed"
 attributes = {{ parts = ["equal rows", "cautious decay"] }}
 """
 
@@ -68,6 +55,14 @@ def test_polar_express_leaves_singular_values_near_one(shape: tuple[int, int]) -
     wanted = (u * np.geomspace(1, 1e-2, 6)) @ v
     values = np.linalg.svd(polar(wanted.astype(np.float32) * 1e-3), compute_uv=False)
     assert 0.85 < values.min() < values.max() < 1.15
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, 2.0])
+def test_updates_of_polar_express_are_larger_by_a_tenth_to_a_fifth(spread: float) -> None:
+    draw = np.random.default_rng(0)
+    given = draw.normal(size=(96, 256)) * np.exp(spread * draw.normal(size=(96, 1)))
+    larger, usual = (np.linalg.norm(each(given.astype(np.float32))) for each in (polar, orthogonalise))
+    assert 1.1 < larger / usual < 1.2
 
 
 def optimized(parts: tuple[str, ...], **settings: float) -> tuple[nn.Linear, VariantOfMuon]:
@@ -132,35 +127,25 @@ def test_a_soft_cap_changes_loss_losses_and_logits_alike() -> None:
     assert np.isfinite(np.asarray(x.grad)).all()
 
 
-def study_at(tmp_path: Path, more: str) -> Study:
-    text, path = write_text(tmp_path / "text.txt", lines=600), tmp_path / "toy.toml"
-    path.write_text(STUDY.format(text=text, file=FILE, more=more), encoding="utf-8")
-    return Study.read(path)
-
-
-def job_of(study: Study) -> Job:
-    return Job("changed", 0, study.corpora[0], "tokens", 480, None)
-
-
 def test_an_unknown_part_and_another_optimizer_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(models.FAMILIES, "vidya-v2", models.FAMILIES["vidya-v2"])  # which an arm replaces
     with pytest.raises(InputError, match="unknown part 'cap'"):
         arm("cap")
-    study = study_at(tmp_path, "--optimizer adamw")
+    study, job = toy_study(tmp_path, ARM, "--optimizer adamw")
     with quick_runs(), pytest.raises(InputError, match="variants of Muon, and the run has AdamW"):
-        make(study, job_of(study), tmp_path / "refused")
+        make(study, job, tmp_path / "refused")
 
 
 def test_a_killed_run_goes_on_with_its_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(models.FAMILIES, "vidya-v2", models.FAMILIES["vidya-v2"])
-    study = study_at(tmp_path, "--optimizer muon")
+    study, job = toy_study(tmp_path, ARM, "--optimizer muon")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     with quick_runs():
-        make(study, job_of(study), whole)
+        make(study, job, whole)
         stop(monkeypatch, 8, kill)
         with pytest.raises(Killed):
-            make(study, job_of(study), killed)
-        make(study, job_of(study), killed)
+            make(study, job, killed)
+        make(study, job, killed)
     found = [read_result(place) for place in (whole, killed)]
     assert found[0] is not None
     assert found[1] is not None

@@ -11,32 +11,18 @@ import models
 from benchmarks.evaluation import one_run
 from benchmarks.evaluation.one_run import make, read_result
 from benchmarks.evaluation.studies.ngram_memory import Remembering, Table, keys_of
-from benchmarks.evaluation.study import ROOT, Job, Study
+from benchmarks.evaluation.study import ROOT
 from minigrad import nn
 from minigrad.errors import InputError
 from models.vidya_v2 import VidyaV2Config
+from tests.benchmarks.evaluation.studies.toy import toy_study
 from tests.killed_runs import Killed, kill, stop
-from tests.small_runs import quick_runs, settings, write_text
+from tests.small_runs import quick_runs, settings
 from train import train
 
 FILE = ROOT / "benchmarks/evaluation/studies/ngram_memory.py"
-STUDY = """
-question = "Does a toy learn more with tables of pairs and triples?"
-control = "plain"
-margin = 0.1
-hours = 0.01
-seeds = 2
-flags = "--model vidya-v2 --size nano --vocab 300 --batch 2 --context 16 --save-every 5 --eval-every 10"
-corpora = ["{text}"]
-tokens = [480]
-judged = [16]
-
-[[arm]]
-name = "plain"
-
-[[arm]]
-name = "tables"
-model = "{file}:Remembering"
+ARM = f"""
+model = "{FILE}:Remembering"
 unequal_parameters = "the tables are rows that are only looked up"
 attributes = {{ orders = [2, 3], rows = 512 }}
 """
@@ -84,20 +70,15 @@ def test_a_text_in_pieces_is_refused() -> None:
 
 def test_steps_that_several_threads_share_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(models.FAMILIES, "vidya-v2", models.FAMILIES["vidya-v2"])  # which an arm replaces
-    text = write_text(tmp_path / "words.txt")
-    study = tmp_path / "toy.toml"
-    study.write_text(STUDY.format(text=text.as_posix(), file=FILE.as_posix()), encoding="utf-8")
-    guests = one_run.install(Study.read(study), Study.read(study).named("tables"))
+    study, job = toy_study(tmp_path, ARM)
+    text, guests = Path(job.corpus), one_run.install(study, study.named(job.arm))
     with quick_runs(), pytest.raises(InputError, match="one thread of one process must update the tables"):
         train(settings(text, tmp_path / "run", batch=4, threads=2), guests=guests)
 
 
 def test_a_killed_run_goes_on_with_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(models.FAMILIES, "vidya-v2", models.FAMILIES["vidya-v2"])  # which an arm replaces
-    text, path = write_text(tmp_path / "text.txt", lines=600), tmp_path / "toy.toml"
-    path.write_text(STUDY.format(text=text, file=FILE), encoding="utf-8")
-    study = Study.read(path)
-    job = Job("tables", 0, study.corpora[0], "tokens", 480, None)
+    study, job = toy_study(tmp_path, ARM)
     places = [tmp_path / name / "run" for name in ("whole", "killed")]
     with quick_runs():
         make(study, job, places[0])
