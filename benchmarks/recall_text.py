@@ -6,9 +6,10 @@ multi-query associative recall (Arora et al. 2023, "Zoology: Measuring and Impro
 Models", arXiv 2312.04927). Of the repeated pairs of `minigrad.evaluate.losses`, about nine in ten are these; in the
 others, a value and the key after it have met by chance.
 
-Documents have from one pair to many, and there are few words. In single trials, a Wiola of a million parameters began
-to recall after about 1,000 steps of 2,048 tokens; with eight pairs in each document and four times as many words it had
-not begun after 1,100. Which of the two makes the difference was not tried.
+A model that only knows which values the document has told, and to no key, needs about ln n nats for a value that is
+asked, where n is the number of pairs. Compare a loss with that before you call it recall; ln 64, a guess among all
+values, is much more. After 2,000 steps of 2,048 tokens, a Wiola of a million parameters was hardly below ln n
+(docs/results.md, "Merging and recall").
 
     python benchmarks/recall_text.py runs/recall.jsonl
 

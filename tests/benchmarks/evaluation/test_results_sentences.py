@@ -103,6 +103,12 @@ def test_what_is_said_of_merging_and_recall_is_what_the_runs_give() -> None:
     (printed,) = record.values("nats, repeated pairs: least and most of what the arms from 0.4 lose in a pair")
     assert floats(printed) == pytest.approx([min(lost), max(lost)], abs=5.1e-4)
     assert all(score(of_arm[arm][seed], 256) > score(run, 256) for arm in both for seed, run in of_arm["off"].items())
+    rows = np.concatenate([run["documents"]["256"] for run in of_arm["off"].values()])
+    for pairs, printed in read()["wiola-merging-recall-by-pairs"].figures.items():
+        of_size = rows[rows[:, 0] == 20 * int(pairs)].sum(axis=0)  # a pair is told in ten bytes, and asked in as many
+        assert [float(each) for each in printed] == pytest.approx(
+            [of_size[4] / of_size[3], np.log(int(pairs))], abs=5.1e-3
+        )
     found = [difference(arm, "off", study.path.stem, part="test") for arm in arms[1:]]
     for arm, each, p in zip(arms[1:], found, holm([each.p_differs() for each in found]), strict=True):
         (printed,) = record.values(f"test text, difference and p: {arm}")
