@@ -17,7 +17,14 @@ from minigrad.errors import InputError
 from minigrad.formats.folders import CONFIG, check_folder
 from minigrad.formats.huggingface import QUANTISATION, UNROUNDED, read_end_ids, require_floats
 from minigrad.formats.json_files import read_json
-from minigrad.formats.weights import HEAD, check_arrays, read_each_weight, read_shapes, without_copy_of_tied
+from minigrad.formats.weights import (
+    HEAD,
+    check_arrays,
+    check_values,
+    read_each_weight,
+    read_shapes,
+    without_copy_of_tied,
+)
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
 from minigrad.quantised import files as quantised_files
@@ -249,14 +256,18 @@ def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeig
     name, config = read_config(values, path)
     grown, end_ids = growth.describe(config, model.config) if name in GROWING else "", read_end_ids(Path(folder))
     if not grown:
-        return InitialWeights(dict(each_fitting_weight(model, folder)), model.config.width, end_ids=end_ids)
+        weights = dict(each_fitting_weight(model, folder))
+        check_values(weights, folder)
+        return InitialWeights(weights, model.config.width, end_ids=end_ids)
     required = growth.widened(config, model.config).norm_eps
     if required != model.config.norm_eps:
         raise InputError(f"{folder} grows ({grown}) only with norm_eps {required}, not {model.config.norm_eps}")
     # The weights in the folder must fit this model with the old widths.
     widths = {width: getattr(config, width) for width in growth.WIDTHS}
     narrow = FAMILIES[name].skeleton(override(model.config, widths))
-    initial = InitialWeights(dict(each_fitting_weight(narrow, folder)), config.width, grown, end_ids=end_ids)
+    weights = dict(each_fitting_weight(narrow, folder))
+    check_values(weights, folder)
+    initial = InitialWeights(weights, config.width, grown, end_ids=end_ids)
     if checkpoint.newest(folder) is None:
         return initial
     saved = checkpoint.load(folder)

@@ -28,7 +28,7 @@ from minigrad.formats.huggingface import GENERATION, generation_config, write_fi
 from minigrad.formats.json_files import read_json
 from minigrad.formats.safetensors import read_tensors
 from minigrad.formats.typed import read_dataclass
-from minigrad.formats.weights import check_arrays
+from minigrad.formats.weights import check_arrays, check_values
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.replacing import replace
 from minigrad.options import option, shown
@@ -235,9 +235,7 @@ def _check(
         check_arrays(arrays, expected)
     except InputError as error:
         raise InputError(f"{path / WEIGHTS}: {error}; these are adapters of a model of another shape") from None
-    for name, array in arrays.items():
-        if not np.isfinite(array).all():
-            raise InputError(f"{path / WEIGHTS} is damaged: {name} has elements that are not finite")
+    check_values(arrays, path / WEIGHTS)
 
 
 def trained(model: LanguageModel) -> dict[str, Array]:

@@ -139,5 +139,12 @@ def check_arrays(
         raise InputError(f"{where}the weights do not fit the model: {'; '.join(problems)}")
 
 
+def check_values(weights: Arrays, place: PathLike) -> None:
+    """Raise InputError, naming the first such array, if an element of the weights in `place` is not finite."""
+    for name, array in weights.items():
+        if not np.isfinite(array).all():
+            raise InputError(f"{place} is damaged: {name} has elements that are not finite")
+
+
 def _some(items: list[str]) -> str:
     return ", ".join(items[:5]) + (f" and {len(items) - 5} more" if len(items) > 5 else "")

@@ -10,7 +10,7 @@ from pathlib import Path
 from minigrad.adapters import files
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import read_end_ids
-from minigrad.formats.weights import check_arrays
+from minigrad.formats.weights import check_arrays, check_values
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import Checkpoint, State
 from minigrad.training.folder.saving import Arrays
@@ -101,14 +101,19 @@ def restore(run: Run, saved: Checkpoint) -> None:
         except InputError as error:
             raise InputError(f"state.json of step {saved.step} in {run.folder.path} is damaged: {error}") from None
     model, arrays, dtype = run.model, run.arrays_of_guests(), run.model.head().dtype
-    check_arrays(saved.weights, {name: each.shape for name, each in files.trained(model).items()}, dtype)
+    trained = {name: each.shape for name, each in files.trained(model).items()}
     named = named_moments(model, run.optimizer)
     shapes = {f"{name}.{kind}": each.shape for name, each, kinds in named for kind in kinds}
     shapes |= {name: array.shape for name, array in arrays.items()}
     # Muon once kept second moments of its matrices, which are zero.
     empty = {name for name, each in saved.moments.items() if name.endswith(".v") and not each.any()} - shapes.keys()
     kept = {name: array for name, array in saved.moments.items() if name not in empty}
-    check_arrays(kept, shapes, dtype, types={name: array.dtype.name for name, array in arrays.items()})
+    with checkpoint.naming_older(run.folder.path, saved.step):
+        check_arrays(saved.weights, trained, dtype, place=f"step {saved.step} in {run.folder.path}")
+        types = {name: array.dtype.name for name, array in arrays.items()}
+        check_arrays(kept, shapes, dtype, types=types, place=f"the optimizer of step {saved.step} in {run.folder.path}")
+        own = {name: array for name, array in kept.items() if name not in arrays}
+        check_values(saved.weights | own, f"step {saved.step} in {run.folder.path}")
     model.load_state_dict(model.state_dict() | saved.weights)
     model.end_ids = read_end_ids(run.folder.path) or model.end_ids  # written with the model
     load_moments(model, run.optimizer, kept, state.updates)

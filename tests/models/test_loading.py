@@ -168,6 +168,15 @@ def test_weights_of_a_narrower_model_grow_when_filling(tmp_path: Path) -> None:
         models.initial_weights_for(build("vidya-v2", width=15), tmp_path)
 
 
+@pytest.mark.parametrize("changes", [{}, {"width": 15, "norm_eps": 1e-5 * 12 / 15}])
+def test_nothing_begins_from_weights_that_are_not_finite(tmp_path: Path, changes: dict[str, Any]) -> None:
+    model = build("vidya-v2")
+    model.parameters()[0].data[1, 2] = np.inf
+    model.save(tmp_path)
+    with pytest.raises(InputError, match=r"is damaged: model\.embed_tokens\.weight has elements that are not finite"):
+        models.initial_weights_for(build("vidya-v2", **changes), tmp_path)
+
+
 def test_a_run_ends_its_texts_with_the_tokens_of_the_model_from_which_it_begins(tmp_path: Path) -> None:
     narrow = build("vidya-v2")
     narrow.end_ids = (4,)

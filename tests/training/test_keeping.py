@@ -100,3 +100,28 @@ def test_a_kill_between_the_model_and_the_checkpoint_leaves_no_older_model_for_g
     save(run)
     run.writer.wait()
     assert found == [(1, True)]
+
+
+@pytest.mark.parametrize("kind", ["weights", "moments"])
+def test_a_checkpoint_with_values_that_are_not_finite_is_refused_and_an_older_one_named(make, tmp_path, kind):
+    run = make()
+    for _ in range(2):
+        take_step(run)
+        save(run)
+    saved = checkpoint.load(tmp_path / "run")
+    name = max(getattr(saved, kind))
+    getattr(saved, kind)[name].flat[0] = np.nan
+    said = rf"step 2 in .*run is damaged: {name} has elements that are not finite. Delete .* to continue from step 1"
+    with pytest.raises(InputError, match=said):
+        restore(make(), saved)
+
+
+def test_a_checkpoint_of_another_shape_is_refused_by_its_name(make, tmp_path):
+    run = make()
+    for _ in range(2):
+        take_step(run)
+        save(run)
+    saved = checkpoint.load(tmp_path / "run")
+    saved.moments.pop(next(iter(saved.moments)))
+    with pytest.raises(InputError, match=r"the optimizer of step 2 in .*missing: .* Delete .* to continue from step 1"):
+        restore(make(), saved)

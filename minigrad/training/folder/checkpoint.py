@@ -138,7 +138,7 @@ def load(run: PathLike) -> Checkpoint:
     if (found := newest(run)) is None:
         raise InputError(f"{run} holds no checkpoint: it is not a run folder, or the run stopped before its first save")
     step, folder = found
-    with _naming_older(run, step):
+    with naming_older(run, step):
         weights = read_weights(folder / "model.safetensors")
         moments = read_weights(folder / "optimizer.safetensors")
         return Checkpoint(step, weights, moments, _state(folder, step))
@@ -149,7 +149,7 @@ def seconds(run: PathLike) -> float:
     if (found := newest(run)) is None:
         return 0.0
     step, folder = found
-    with _naming_older(run, step):
+    with naming_older(run, step):
         state = _state(folder, step)
     return State.read(Checkpoint(step, {}, {}, state), run).seconds
 
@@ -163,7 +163,7 @@ def _state(folder: Path, step: int) -> dict[str, Any]:
 
 
 @contextmanager
-def _naming_older(run: PathLike, step: int) -> Iterator[None]:
+def naming_older(run: PathLike, step: int) -> Iterator[None]:
     """Return a context in which an InputError about a checkpoint also names the older one that takes its place."""
     try:
         yield

@@ -11,7 +11,7 @@ from typing import Any
 from minigrad.data import corpus
 from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError
-from minigrad.formats.folders import RUNS
+from minigrad.formats.folders import RECORD, RUNS
 from minigrad.options import flag_of
 from minigrad.system.locks import FolderLock
 from minigrad.system.terminal import quoted
@@ -89,7 +89,9 @@ def _open_existing(given: TrainConfig, explicit: Collection[str], lock: FolderLo
         lock.take(path)
         checkpoint.recover(path)
     world.collect(path)  # the others wait until the folder is recovered
-    record, settings = _continued(given, explicit, Record.read(path), path)
+    record = Record.read(path)
+    _check_complete(record, path)
+    record, settings = _continued(given, explicit, record, path)
     if record.result and checkpoint.newest(path) is None:
         raise InputError(
             f"{path} has ended, and its checkpoints are gone, so it cannot continue; a new run begins from its weights "
@@ -99,6 +101,16 @@ def _open_existing(given: TrainConfig, explicit: Collection[str], lock: FolderLo
     if record.processes != world.size and record.settings.get("threads") is None:
         settings = dataclasses.replace(settings, threads=None)  # chosen anew: other processes share the cores
     return Opening(settings, explicit, RunFolder(path, record, world=world), world)
+
+
+def _check_complete(record: Record, folder: Path) -> None:
+    """Raise InputError for a record without what every run has that continues."""
+    used = record.used
+    missing = [name for name in ("size", "init") if not used.get(name) and (name == "size" or record.base)]
+    if not any(used.get(name) for name in LIMITS):
+        missing.append(" or ".join(LIMITS))
+    if missing:
+        raise InputError(f"{folder / RECORD} is damaged: {missing[0]} is missing")
 
 
 def _text_of_lessons(given: TrainConfig) -> dict[str, Any]:

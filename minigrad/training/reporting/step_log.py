@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self, TextIO
 
@@ -14,13 +13,15 @@ import numpy as np
 from minigrad.errors import InputError
 from minigrad.evaluate.losses import Score
 from minigrad.system import forks, hardware
+from minigrad.system.files import reason
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
-from minigrad.system.terminal import close_output, fold_blank_lines, printable, say
+from minigrad.system.terminal import close_output, fold_blank_lines, printable, say, to_standard_error
 from minigrad.system.units import format_seconds, plural
 from minigrad.training.folder.checkpoint import Totals
 from minigrad.training.folder.metrics import FIELDS, VALIDATION, Measurement, Metrics
 from minigrad.training.run import Run
 
+_CLOSED = (errno.EPIPE, errno.EIO)  # of a pipe, or a terminal, whose reader is gone
 _COLUMNS = {
     "step": 17,
     "loss": 6,
@@ -135,7 +136,7 @@ class StepLog:
         """Return a context that measures one step, which must advance `run.step`, and then moves the bar."""
         with self.run.pace.step():
             yield
-        with self._stopping_when_nobody_reads():
+        with self._stopping_if_output_fails():
             self.progress.advance(self.run.step, **self._time())
 
     def write(self, learning_rate: float, gradient_norm: float, score: Score | None) -> None:
@@ -166,7 +167,7 @@ class StepLog:
         if self.metrics is not None:
             run.folder.check()
             self.metrics.append(measured)
-        with self._stopping_when_nobody_reads():
+        with self._stopping_if_output_fails():
             flops_per_second = measured.tokens_per_second * run.plan.flops_per_token(run.context)
             self.progress.log(measured, matmul_share=flops_per_second / run.plan.rates.products, **self._time())
             for note in notes:
@@ -188,18 +189,19 @@ class StepLog:
 
     def show_sample(self, sample: str) -> None:
         """Show a text that the model generated."""
-        indented = textwrap.indent(fold_blank_lines(sample), "    | ", predicate=lambda line: True)
-        with self._stopping_when_nobody_reads():
+        # Other characters may end lines too, but not on the terminal once they are printable.
+        indented = "\n".join(f"    | {line}" for line in fold_blank_lines(printable(sample)).split("\n"))
+        with self._stopping_if_output_fails():
             self.progress.say(f"what it writes after {plural(self.run.step, 'step')}:\n{indented}")
 
     @contextlib.contextmanager
-    def _stopping_when_nobody_reads(self) -> Iterator[None]:
+    def _stopping_if_output_fails(self) -> Iterator[None]:
+        """Return a context in which output that cannot be written asks the run to save and stop."""
         try:
             yield
         except OSError as error:
-            terminal_is_closed = error.errno == errno.EIO
-            if not (terminal_is_closed or isinstance(error, BrokenPipeError)):
-                raise
+            if error.errno not in _CLOSED:
+                to_standard_error(f"standard output cannot be written: {reason(error)}; the run saves and stops")
             close_output()
             self.request.code = self.request.code or BROKEN_PIPE
 

@@ -234,3 +234,21 @@ def test_a_folder_that_is_a_link_to_one_elsewhere_is_not_continued(tmp_path, nam
     (tmp_path / "link").symlink_to(folder)  # the name of a run may be a link
     (folder / name).unlink()
     assert resumed(tmp_path / "link")
+
+
+@pytest.mark.parametrize(
+    ("fields", "without", "missing"),
+    [
+        ({}, "steps", "steps or tokens or minutes"),
+        ({}, "size", "size"),
+        ({"base": "a hash"}, "init", "init"),
+    ],
+)
+def test_a_record_that_lacks_what_a_run_needs_is_refused(tmp_path, fields, without, missing):
+    folder = begin(tmp_path / "run", replace(ASKED, size="nano"), replace(USED, init="somewhere"))
+    record = Record.read(folder)
+    for settings in (record.settings, record.chosen):
+        settings.pop(without, None)
+    replace(record, **fields).write(folder)
+    with pytest.raises(InputError, match=rf"minigrad.json is damaged: {missing} is missing"):
+        resumed(folder)
