@@ -30,7 +30,7 @@ from minigrad.typing import Tokenizer
 _KEPT = 64  # token files, the most recently used: one for each part of a text and each tokenizer
 _IN_MEMORY = 1 << 28  # bytes of text whose tokens can stay in memory
 _MOST_BYTES_PER_TOKEN = 6  # of a large vocabulary; usually 3 or 4
-_HEADER = 128  # bytes before the tokens
+_HEADER, _DIGEST = 128, 16  # bytes before the tokens, and those of their hash behind them
 CHUNK = 1 << 22  # characters: the tokens of a chunk are stored in 2 bytes each before the next chunk is encoded
 
 Tokens = npt.NDArray[np.integer[Any]]
@@ -137,12 +137,14 @@ def _written(path: Path, documents: Iterable[str], num_bytes: int, tokenizer: To
     path.parent.mkdir(parents=True, exist_ok=True)
     _check_room(path.parent, dtype.itemsize * num_bytes / _MOST_BYTES_PER_TOKEN)
     with replacing(path) as temporary, temporary.open("wb") as file:
-        count = read = 0
+        count, read, digest = 0, 0, hashlib.blake2b(digest_size=_DIGEST)
         _write_header(file, dtype, count)
         for tokens, size in _encoded(documents, tokenizer):
             count, read = count + len(tokens), read + size
             _check_room(path.parent, dtype.itemsize * count * (num_bytes / read if read else 1), file.tell())
             file.write(tokens.data)
+            digest.update(tokens.data)
+        file.write(digest.digest())  # NumPy reads as many numbers as the header says, and nothing behind them
         file.seek(0)
         _write_header(file, dtype, count)
     found = _open(path, tokenizer)
@@ -190,19 +192,24 @@ def _encoded(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[tuple[T
 
 
 def _open(path: Path, tokenizer: Tokenizer) -> Tokens | None:
-    """Return the tokens in a file, or None if it is missing, is damaged, or holds numbers other than tokens."""
-    dtype, header = _dtype(tokenizer), io.BytesIO()
+    """Return the tokens in a file, or None if it is missing or damaged: its last bytes are a hash of them."""
+    dtype, header, digest = _dtype(tokenizer), io.BytesIO(), hashlib.blake2b(digest_size=_DIGEST)
     try:
         if not path.is_file():  # a pipe would never end
             return None
-        _write_header(header, dtype, (path.stat().st_size - _HEADER) // dtype.itemsize)
+        count = (path.stat().st_size - _HEADER - _DIGEST) // dtype.itemsize
+        _write_header(header, dtype, count)
         with path.open("rb") as file:
             if file.read(_HEADER) != header.getvalue():
                 return None
-        tokens: Tokens = np.memmap(path, dtype, mode="r", offset=_HEADER)
+            file.seek(-_DIGEST, io.SEEK_END)
+            written = file.read()
+        tokens: Tokens = np.memmap(path, dtype, mode="r", offset=_HEADER, shape=(count,))
+        for start in range(0, count, CHUNK):
+            digest.update(tokens[start : start + CHUNK].data)
     except (OSError, ValueError):  # it cannot be read, or is empty
         return None
-    if any(part.max(initial=0) >= tokenizer.vocab_size for part in np.split(tokens, range(CHUNK, len(tokens), CHUNK))):
+    if digest.digest() != written:
         return None
     mark_used(path)
     return tokens

@@ -83,7 +83,9 @@ DAMAGE = {
     "of another type": lambda data: data.replace(b"<u2", b"<i2"),
     "of two dimensions": lambda data: data.replace(b"(9,)", b"(9,1)"),
     "with an escape sequence in its header": lambda data: data.replace(b"fortran", b"\x1b[2Jran"),
-    "with what is no token": lambda data: data[:-2] + b"\x01\x01",
+    "with what is no token": lambda data: data[:-18] + b"\xff\xff" + data[-16:],
+    "with another token": lambda data: data[:-20] + b"\x01\0" + data[-18:],
+    "with another hash": lambda data: data[:-2] + b"\x01\x01",
     "empty": lambda data: b"",
 }
 
@@ -199,7 +201,7 @@ def test_the_part_of_a_file_that_is_written_needs_no_room_again(tmp_path, monkey
     monkeypatch.setattr(token_files, "CHUNK", 10)
     monkeypatch.setattr(token_files, "_IN_MEMORY", 0)
     documents = ["0123456789" * 1_000] * 4
-    size = token_files._HEADER + 2 * len(stream_of(documents))
+    size = token_files._HEADER + 2 * len(stream_of(documents)) + token_files._DIGEST
 
     def disk_usage(folder):
         return SimpleNamespace(free=size + 100 - sum(path.stat().st_size for path in folder.iterdir()))
