@@ -302,7 +302,7 @@ def was_taught_to_talk(folder: Path) -> bool | None:
         return None
     from minigrad.training.folder.run_folder import beginnings
 
-    records = [record, *(each for _, each in beginnings(init=record.used.get("init")))]
+    records = [record, *(each for _, each in beginnings(init=record.place_of("init")))]
     return any(TrainConfig(objective=each.used.get("objective")).is_lesson for each in records)
 
 

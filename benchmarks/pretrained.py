@@ -99,7 +99,7 @@ def store(name: str, run: Path) -> Path:
     for file in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(run / file, folder / file)
     record = Record.read(run)
-    record.result["command"] = recipe.command
+    record.result["command"], record.started_in = recipe.command, ""
     record.write(folder)
     return folder
 

@@ -210,9 +210,13 @@ def is_known(name: str) -> bool:
     return name in NAMES or name.startswith(("http://", "https://")) or exists(name)
 
 
-def identity(name: str) -> str:
-    """Return the same text for all spellings of the name of one corpus: of a file or folder its full path."""
-    return os.path.realpath(name) if exists(name) and name not in NAMES else name
+def identity(name: str, folder: str = "") -> str:
+    """Return the same text for all spellings of the name of one corpus: of a file or folder its full path.
+
+    A relative path begins in `folder`, if there is such a file or folder in it, or else here.
+    """
+    places = (os.path.join(folder, name), name)  # noqa: PTH118  (a name need not be a path)
+    return next((os.path.realpath(each) for each in places if exists(each)), name) if name not in NAMES else name
 
 
 def exists(name: str) -> bool:

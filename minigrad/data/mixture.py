@@ -143,9 +143,12 @@ def check_enough(text: Corpus | Mixture, *, test: bool = False) -> None:
         )
 
 
-def identities(data: str) -> dict[str, float]:
-    """Return the shares of the texts in `data`; a file counts as one text however its path is spelled."""
-    return {corpus.identity(name): share for name, share in parse_shares(data).items()}
+def identities(data: str, folder: str = "") -> dict[str, float]:
+    """Return the shares of the texts in `data`; a file counts as one text however its path is spelled.
+
+    Relative paths begin in `folder`: see `corpus.identity`.
+    """
+    return {corpus.identity(name, folder): share for name, share in parse_shares(data).items()}
 
 
 def parse_shares(data: str, flag: str = "--data") -> dict[str, float]:

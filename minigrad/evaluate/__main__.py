@@ -200,7 +200,8 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
 
     held_out = record.used.get("held_out")
     is_its_own = bool(record.text_name) and (
-        config.data is None or mixture.identities(config.data) == mixture.identities(record.text_name)
+        config.data is None
+        or mixture.identities(config.data) == mixture.identities(record.text_name, record.started_in)
     )
     is_its_own = is_its_own or (held_out in corpus.NAMES and config.data == held_out)
     if config.data is None and not is_its_own:
@@ -216,7 +217,7 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
         name = str(config.data)
         loaded = corpus.load_for_evaluation(name, config.split, progress=tell)
         description, documents = loaded.description, tuple(loaded.documents)
-        earlier = beginnings(init=record.used.get("init"), teacher=record.used.get("teacher"))
+        earlier = beginnings(init=record.place_of("init"), teacher=record.place_of("teacher"))
         if was_trained_on(record, name):
             description += ", on which the model was trained"
         elif any(was_trained_on(each, name) for _, each in earlier):
@@ -232,7 +233,7 @@ def was_trained_on(record: Record, name: str) -> bool:
     from minigrad.data import corpus, mixture
 
     is_held_out = name in corpus.NAMES and not record.used.get("held_out")
-    return corpus.identity(name) in mixture.identities(record.text_name) and not is_held_out
+    return corpus.identity(name) in mixture.identities(record.text_name, record.started_in) and not is_held_out
 
 
 _INSTEAD = "Give --data a text that the model was not trained on"

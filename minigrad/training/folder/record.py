@@ -54,6 +54,7 @@ class Record:
     hardware: str = ""
     arithmetic: str = ""  # what multiplied when the run began: "auto" can mean something else on another machine
     started: str = ""
+    started_in: str = ""  # the folder in which relative paths of the settings begin
     processes: int = 1  # that trained together most recently
     stages: list[int] = field(default_factory=list)  # steps at which the run had ended before it was extended
     decays: list[str] = field(default_factory=list)  # the courses of the decay before these ends, where unusual
@@ -81,6 +82,7 @@ class Record:
             hardware=hardware.describe(),
             arithmetic=describe_arithmetic(),
             started=datetime.now(UTC).isoformat(timespec="seconds"),
+            started_in=str(Path.cwd()),
             **facts,
         )
         record.note_choices(settings)
@@ -144,6 +146,12 @@ class Record:
             "products are rounded in another way here, so this run will not equal, bit for bit, one that never "
             f"stopped. It began with {self.arithmetic}; here it is {now}"
         )
+
+    def place_of(self, setting: str) -> str | None:
+        """Return the folder that a setting names, such as init, from here; None if it names none."""
+        name = self.used.get(setting)
+        there = Path(self.started_in) / name if name else None
+        return str(there) if there and there.exists() else name
 
     @property
     def text_name(self) -> str:

@@ -99,10 +99,10 @@ def may_have_read(record: Record, settings: TrainConfig) -> bool:
 
     A text that is split by itself, in both runs, has the same parts in each, alone or beside others.
     """
-    own, now = (
-        None if name is None else corpus.identity(name) for name in (record.used.get("held_out"), settings.held_out)
-    )
-    read, reads = mixture.identities(record.text_name), mixture.identities(settings.text_name)
+    held_out = record.used.get("held_out")
+    own = None if held_out is None else corpus.identity(held_out, record.started_in)
+    now = None if settings.held_out is None else corpus.identity(settings.held_out)
+    read, reads = mixture.identities(record.text_name, record.started_in), mixture.identities(settings.text_name)
     if own is None and now is None and read != reads:
         return False
     judged = {now} if now else set(reads)
@@ -124,7 +124,7 @@ def beginnings(**roles: str | None) -> Iterator[tuple[str, Record]]:
         seen.add(path)
         if (record := Record.known(Path(folder))) is not None:
             yield folder, record
-            folders += map(record.used.get, roles)
+            folders += map(record.place_of, roles)
 
 
 def of_test(documents: Iterable[str]) -> str:

@@ -165,3 +165,24 @@ def test_a_text_may_have_been_read_if_it_was_trained_on_or_is_another_now(tmp_pa
     assert bool(describe_caution(settings, held_out(1, 2))) == has_read
     with pytest.raises(InputError, match="now for the test") if has_read else nullcontext():
         check_beginnings(settings, ["a document"])
+
+
+def test_texts_and_beginnings_with_relative_paths_are_known_from_any_folder(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "a.txt").write_text("a text", encoding="utf-8")
+    (tmp_path / "b.txt").write_text("held out", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name, settings in (
+        ("base", TrainConfig(data="a.txt", held_out="b.txt", steps=3)),
+        ("child", TrainConfig(data="other", init="base", steps=3)),
+    ):
+        used = replace(USED, data=settings.data, held_out=settings.held_out, init=settings.init)
+        RunFolder(tmp_path / name, Record.new(settings, used)).begin(NoTokenizer())
+    for folder, init, data in (
+        (".", "child", "a.txt"),
+        ("elsewhere", "../child", "../a.txt"),
+        ("elsewhere", str(tmp_path / "child"), str(tmp_path / "a.txt")),
+    ):
+        monkeypatch.chdir(tmp_path / folder)
+        with pytest.raises(InputError, match="base was trained on text that is now for the test"):
+            check_beginnings(TrainConfig(init=init, data=data, test=True), ["a text"])
