@@ -207,7 +207,7 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
     if config.data is None and not is_its_own:
         raise InputError(f"{config.run} names no text: it was not written by train.py. Give --data")
     if is_its_own:
-        check_texts(record, ", or give --data", to_judge=True)
+        check_texts(record, "" if config.data else ", or give --data", to_judge=True)
         check_has_test(config, record)
         own = corpus.read_held_out(held_out, tell) if held_out else mixture.load(record.text_name, progress=tell)
         caution = f". Caution: {record.result['caution']}" if record.result and record.result.get("caution") else ""
