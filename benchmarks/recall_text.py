@@ -8,12 +8,13 @@ others, a value and the key after it have met by chance.
 
 A model that only knows which values the document has told, and to no key, needs about ln n nats for a value that is
 asked, where n is the number of pairs. Compare a loss with that before you call it recall; ln 64, a guess among all
-values, is much more. After 2,000 steps of 2,048 tokens, a Wiola of a million parameters was hardly below ln n
-(docs/results.md, "Merging and recall").
+values, is much more. With documents of up to 16 pairs, a Wiola of a million parameters was hardly below ln n after
+2,000 steps of 2,048 tokens; with up to 4 pairs, it recalled after a few hundred (docs/results.md, "Merging and
+recall").
 
     python benchmarks/recall_text.py runs/recall.jsonl
 
-`benchmarks/evaluation/studies/wiola_merging_recall.toml` trains on it.
+`wiola_merging_recall.toml` and `wiola_merging_recall_few.toml` in `benchmarks/evaluation/studies` train on such texts.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from minigrad.system.files import replacing
 _OF_A_RESULT = {"job", "study", "code", "versions", "settings", "parameters", "tokens", "order", "text", "documents"}
 _OF_A_RESULT |= {"arithmetic", "copy", "curve", "hardware", "seconds", "steps"}
 _COLUMNS = 5  # of a document: bytes, tokens, nats, tokens that complete a pair, nats of these
+_MOST_DOCUMENTS = 1_000  # with more of them, the table of a study may take megabytes
 
 
 class Results(NamedTuple):
@@ -49,7 +50,10 @@ class Results(NamedTuple):
 
 
 def read(study: Study, folder: Path) -> Results:
-    """Return the runs of a study that are finished or failed; raises InputError if they are not comparable."""
+    """Return the runs of a study that are finished or failed; raises InputError if they are not comparable.
+
+    Of a text with more than a thousand documents, neighbours are summed, and a sum is what follows calls a document.
+    """
     found = Results([], [])
     for place in sorted(folder.glob("*/*/*/seed-*")):
         if not place.is_dir():
@@ -63,7 +67,8 @@ def read(study: Study, folder: Path) -> Results:
         elif (place / FAILED).exists():
             failure = read_json(place / FAILED)
             found.failed.append((Job(**failure["job"]), failure["reason"]))
-    return _checked(study, found)
+    checked = _checked(study, found)
+    return checked._replace(finished=[_grouped(each) for each in checked.finished])
 
 
 def _checked(study: Study, found: Results) -> Results:
@@ -98,6 +103,20 @@ def _check_numbers(study: Study, result: Result) -> None:
                 f"{study.path.name}: the result of {job.arm!r} (seed {job.seed}) is damaged: in its {part}, each "
                 f"document has {_COLUMNS} finite numbers, none below 0, for each of the lengths {study.judged}"
             )
+
+
+def _grouped(result: Result) -> Result:
+    """Return a result with at most a thousand rows for each length: groups of neighbours if there are more."""
+
+    def sums(rows: list[list[float]]) -> list[list[float]]:
+        size = math.ceil(len(rows) / _MOST_DOCUMENTS)
+        if size == 1:
+            return rows
+        groups = (rows[start : start + size] for start in range(0, len(rows), size))
+        return [[round(sum(column), 4) for column in zip(*group, strict=True)] for group in groups]
+
+    parts = {"documents", "test"} & result.keys()
+    return result | {part: {length: sums(rows) for length, rows in result[part].items()} for part in parts}
 
 
 def score(result: Result, length: int | None = None, part: str = "documents") -> float:

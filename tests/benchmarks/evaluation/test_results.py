@@ -12,10 +12,13 @@ import pytest
 
 from benchmarks.evaluation.checks import Result
 from benchmarks.evaluation.intervals import holm, over_seeds, over_seeds_and_documents
+from benchmarks.evaluation.one_run import RESULT
 from benchmarks.evaluation.report import Compared, compare, spreads
 from benchmarks.evaluation.results import Results, chosen_rate, nats, read_table, score
+from benchmarks.evaluation.results import read as results_of
 from benchmarks.evaluation.study import Comparison, Study
 from docs.measurements.records import Record, read
+from minigrad.formats.json_files import write_json
 from tests.benchmarks.evaluation import synthetic
 from tests.benchmarks.evaluation.tables import FOLDER, difference, floats, load, of_table
 
@@ -42,6 +45,24 @@ def test_a_learning_rate_with_more_failed_runs_loses_and_delays_nothing(
             each[2] *= 0.5 if job.rate == 0.003 else 1.0
         found.finished.append(row)
     assert chosen_rate(study, found, "control", "python-docs") == chosen
+
+
+@pytest.mark.parametrize(("documents", "group"), [(1_000, 1), (1_001, 2), (2_003, 3)])
+def test_neighbours_are_summed_in_a_text_of_more_than_a_thousand_documents(
+    documents: int, group: int, tmp_path: Path
+) -> None:
+    study = synthetic.study(tmp_path)
+    written = synthetic.result(study, "control", 0)
+    rows = [[size, 20, round(size / 7, 4), 4, 0.5] for size in range(100, 100 + documents)]
+    written["documents"] = {"64": rows, "256": rows}
+    place = tmp_path / "control" / "python-docs" / "length" / "seed-0"
+    place.mkdir(parents=True)
+    write_json(place / RESULT, written)
+    (found,) = results_of(study, tmp_path).finished
+    assert len(found["documents"]["256"]) == -(-documents // group)
+    for row, start in zip(found["documents"]["256"], range(0, documents, group), strict=True):
+        assert row == pytest.approx(np.sum(rows[start : start + group], axis=0), abs=1e-4)
+    assert score(found, 256) == pytest.approx(score(written, 256))
 
 
 @pytest.mark.parametrize("row", [row for row, cells in OPENED.figures.items() if isinstance(cells, list)])

@@ -115,6 +115,39 @@ def test_what_is_said_of_merging_and_recall_is_what_the_runs_give() -> None:
         assert floats(printed) == pytest.approx([each.mean, p], abs=1e-4)
 
 
+def test_what_is_said_of_merging_where_recall_has_formed_is_what_the_runs_give() -> None:
+    study, results = load("wiola_merging_recall_few")
+    (comparison,), record = study.comparisons(), read()["wiola-merging-recall-few"]
+    of_arm = {arm.name: results.of(comparison, arm.name) for arm in study.arm}
+    arms = list(of_arm)
+    apart = {
+        arm: [
+            np.sum(run["documents"]["256"], axis=0) - np.sum(of_arm["off"][seed]["documents"]["256"], axis=0)
+            for seed, run in of_arm[arm].items()
+        ]
+        for arm in arms[1:]
+    }
+    pairs = [score(run, 256) - score(of_arm["off"][seed], 256) for arm in arms[1:] for seed, run in of_arm[arm].items()]
+    (printed,) = record.values("single pairs, all arms: least and most")
+    assert floats(printed) == pytest.approx([min(pairs), max(pairs)], abs=5.1e-5)
+    shares = [100 * found[4] / found[2] for found in (np.sum(each, axis=0) for each in apart.values())]
+    (printed,) = record.values("share of repeated pairs in the difference: least and most")
+    assert floats(printed) == pytest.approx([min(shares), max(shares)], abs=0.51)
+    found = [difference(arm, "off", study.path.stem, part="test") for arm in arms[1:]]
+    for name, wanted in (("differences", [each.mean for each in found]), ("p", holm([e.p_differs() for e in found]))):
+        (printed,) = record.values(f"test text, {name}")
+        assert floats(printed) == pytest.approx(wanted, abs=5.1e-5)
+
+
+def test_the_least_loss_of_repeated_pairs_is_that_of_a_reader_who_cannot_know_the_next_key() -> None:
+    for name, printed in read()["wiola-merging-recall-few-by-pairs"].figures.items():
+        pairs = int(name)
+        chance = 1 / pairs  # that the next key is the one that was told after this value
+        unknown = chance * sum(np.log(left) for left in range(1, pairs))
+        asked = pairs + chance * (pairs - 1)  # tokens that complete a pair: all values, and such keys
+        assert [float(each) for each in printed[2:]] == pytest.approx([unknown / asked, np.log(pairs)], abs=5.1e-3)
+
+
 def test_both_changes_of_the_second_round_lead_in_every_pair() -> None:
     study, results, _ = of_table(FOLDER / "tables" / "nano_settings-round-2.json.gz")
     (comparison,) = study.comparisons()
