@@ -20,7 +20,7 @@ from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
 from minigrad.formats.folders import check_folder
 from minigrad.generation import console
-from minigrad.generation.settings import ALIASES, GenerateConfig
+from minigrad.generation.settings import GenerateConfig
 from minigrad.options import assignments
 from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
@@ -336,12 +336,27 @@ def write(config: GenerateConfig, explicit: Collection[str] = ()) -> Generator[s
     return teach(config) if config.teach else chat(config) if config.chat else generate(config)
 
 
+_ALIASES = {
+    "max_tokens": "tokens",
+    "max_new_tokens": "tokens",
+    "temp": "temperature",
+    "num_samples": "samples",
+    "n": "samples",
+    "logprobs": "alternatives",
+    "stop_string": "stop",
+    "draft_model": "draft",
+    "prompt_file": "prompt",
+    "prompts": "prompt",
+}
+"""Other names that people type; an error message suggests the field."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
     prepare_output()
     description = "Continue a text with a trained model."
     parser = Parser(
-        GenerateConfig, prog="generate.py", description=description, aliases=ALIASES, stray=lambda word: "prompt"
+        GenerateConfig, prog="generate.py", description=description, aliases=_ALIASES, stray=lambda word: "prompt"
     )
 
     def work() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from minigrad.formats.weights import (
     HEAD,
     check_arrays,
     check_values,
+    hash_of_arrays,
     read_each_weight,
     read_shapes,
     without_copy_of_tied,
@@ -73,10 +73,7 @@ class InitialWeights:
             raise InputError(f"--adapter-rank {rank} trains adapters of a model as it is, and this one grows")
         adapt(model, rank)
         adapt_tokens(model, tokens)
-        digest = hashlib.blake2b(digest_size=16)
-        for name in sorted(self.weights):
-            digest.update(name.encode() + self.weights[name].tobytes())
-        return replace(self, base=digest.hexdigest())
+        return replace(self, base=hash_of_arrays(self.weights))
 
     def moments_for(self, model: LanguageModel) -> dict[str, Array]:
         """Return the moments in the shapes of a model that grew."""

@@ -51,7 +51,7 @@ def make(tmp_path: Path) -> Callable[..., Run]:
         model = models.build(
             "vidya-v2", vocab_size=300, feed_forward=64, dtype=dtype, dropout=settings.dropout, **shape
         )
-        files = [token_files.prepare(documents, TOK, folder=tmp_path / "tokens") for documents in (TRAIN, VALIDATION)]
+        files = [token_files.prepare(documents, TOK) for documents in (TRAIN, VALIDATION)]
         words = Corpus("words", "words", (*TRAIN, *VALIDATION))
         text = TokenizedCorpus(words, TOK, files[0], files[1], token_byte_lengths(TOK, 300))
         place = folder or tmp_path / "run"

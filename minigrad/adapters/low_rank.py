@@ -26,6 +26,7 @@ from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import shapes_only
 from minigrad.nn.replacing import Wrapper, replace
 from minigrad.quantised import QuantisedLinear, format_of
+from minigrad.quantised.layers import is_skeleton
 from minigrad.typing import Array
 
 Layer = Linear | Conv1D | QuantisedLinear
@@ -87,7 +88,7 @@ def sizes_of(layer: Layer) -> tuple[int, int]:
 def linear_layers(model: Module) -> dict[str, Layer]:
     """Return the linear layers of a model by name; the matrices of an adapter are not among them."""
     modules = ((name, module) for name, module in model.named_modules() if ".lora_" not in name)
-    return {name: module for name, module in modules if isinstance(module, Linear | Conv1D | QuantisedLinear)}
+    return {name: module for name, module in modules if isinstance(module, Layer)}
 
 
 def adapted(model: Module) -> dict[str, LowRankLinear]:
@@ -124,11 +125,11 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
     if not 1 <= rank <= most:
         known = f"a rank from 1 to {most}, the smallest side of a matrix of the model"
         raise InputError(f"an adapter has {known}, not {rank}")
-    is_skeleton, dtype = _is_skeleton(model), model.parameters()[0].dtype
+    skeleton, dtype = is_skeleton(model), model.parameters()[0].dtype
     model.freeze()
     with shapes_only():
         adapters = {name: LowRankLinear(layer, rank) for name, layer in layers.items()}
-    if not is_skeleton:
+    if not skeleton:
         for number, layer in enumerate(adapters.values()):
             layer.adapter.initialise(seed=number, dtype=dtype)
     replace(model, adapters)
@@ -145,7 +146,7 @@ def adapt_tokens(model: LanguageModel, tokens: Sequence[int]) -> None:
     >>> [(name, each.shape) for name, each in model.named_parameters() if each.requires_grad]
     [('model.embed_tokens.token_adapter.delta', (2, 96))]
     """
-    vocab_size, is_skeleton = model.config.vocab_size, _is_skeleton(model)
+    vocab_size, skeleton = model.config.vocab_size, is_skeleton(model)
     if any(isinstance(table, AdaptedEmbedding) for table in tables_of(model).values()):
         raise InputError("the model trains rows of tokens already; merge them first, or name all tokens at once")
     if wrong := [token for token in tokens if not isinstance(token, int | np.integer)]:
@@ -159,15 +160,10 @@ def adapt_tokens(model: LanguageModel, tokens: Sequence[int]) -> None:
         raise InputError(f"rows of tokens cannot be trained in a matrix stored as {stored}; adapt the layers alone")
     with shapes_only():
         tables = {name: AdaptedEmbedding(table, tokens) for name, table in tables_of(model).items()}
-    if not is_skeleton:
+    if not skeleton:
         for table in tables.values():
             table.token_adapter.initialise(dtype=table.weight.dtype)
     replace(model, tables)
-
-
-def _is_skeleton(model: Module) -> bool:
-    placed = [parameter for parameter in model.parameters() if parameter.is_placed]
-    return bool(placed) and not any(parameter.has_memory for parameter in placed)
 
 
 def merge(model: Module) -> None:

@@ -94,11 +94,7 @@ class Operators:
     data: Any
     requires_grad: Any
     version: Any
-
-    @staticmethod
-    def wrap(array: Array) -> Any:
-        """Return a tensor over `array`; Tensor defines it."""
-        raise TypeError("operators belong to a Tensor")
+    wrap: Any
 
     def __getitem__(self, index: Any) -> Self:
         return OPS["slice"](self, index=unwrap(index))

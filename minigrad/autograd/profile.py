@@ -23,52 +23,12 @@ from minigrad.autograd.graph import is_recording
 from minigrad.autograd.observers import Gradients, Observer, RecordedOperation, Result, active
 from minigrad.typing import Array
 
+FLOPS: dict[str, tuple[Callable[..., float], float, float | Callable[[Sequence[object]], float]]] = {}
+"""FLOPs by operation: multiply and add count separately. A file that defines a matrix product adds its entry.
 
-def _matmul(a: Array, b: Array) -> float:
-    lead, columns = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), b.shape[-1] if b.ndim > 1 else 1
-    return 2.0 * math.prod((*lead, *a.shape[-2:], columns))
-
-
-def attention_flops(
-    q: Array,
-    *_: Array,
-    offsets: Array,
-    key_ranges: Any = None,
-    visible: Any = None,
-    first_visible: Any = None,
-    **__: Any,
-) -> float:
-    """Count two products, scores and output, for each head and each pair of a query and a key that it sees."""
-    lengths = np.diff(offsets)
-    keys = lengths if key_ranges is None else np.diff(key_ranges)[:, 0]
-    pairs = float(np.sum(visible) if visible is not None else (lengths * (2 * keys - lengths + 1)).sum() / 2)
-    return 4.0 * (pairs - (0.0 if first_visible is None else float(np.sum(first_visible)))) * q.shape[1] * q.shape[2]
-
-
-def _for_each_factor(parents: Sequence[object]) -> float:
-    """Count a product for each of two factors that needs a gradient."""
-    return float(sum(each is not None for each in parents[:2]))
-
-
-def _for_swiglu(parents: Sequence[object]) -> float:
-    """Count a product for the gate and what it multiplies, and one for the matrix."""
-    gate, up, weight = parents
-    return float((gate is not None or up is not None) + (weight is not None))
-
-
-FLOPS: dict[str, tuple[Callable[..., float], float, float | Callable[[Sequence[object]], float]]] = {
-    # The FLOPs of one product, and the number of such products in the forward pass and in the backward pass, which may
-    # depend on the parents of the operation: None for an argument that needs no gradient.
-    "linear": (lambda x, weight, *bias, **options: 2.0 * math.prod(x.shape[:-1]) * weight.size, 1, _for_each_factor),
-    "matmul": (_matmul, 1, _for_each_factor),
-    "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, _for_swiglu),
-    "linear_cross_entropy": (lambda x, weight, *rest: 2.0 * x.size * weight.shape[0], 3, 0),  # 1 without a gradient
-    "linear_losses": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 1, 3),  # the logits a second time
-    "attention": (attention_flops, 1, 2.5),  # the backward pass recomputes the scores
-}
-"""FLOPs by operation: multiply and add count separately. A file that defines a product elsewhere adds its entry.
-
-For operations without matrix products only bytes are counted.
+An entry has the FLOPs of one product, and the number of such products in the forward pass and in the backward pass,
+which may depend on the parents of the operation: None for an argument that needs no gradient. For operations without
+matrix products only bytes are counted.
 """
 
 

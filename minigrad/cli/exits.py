@@ -42,7 +42,7 @@ def exit_code(
             raise
         return complain(program, InputError(error), tell)
     except ModuleNotFoundError as error:
-        return complain(program, explain_missing_package(error), tell)
+        return complain(program, RunError(f"{error}; run: {installation()}"), tell)
     except MemoryError:
         return complain(program, RunError(f"this computer's memory is full; {less_memory}"), tell)
     except BrokenPipeError:  # the reader closed the pipe (generate.py calls that a success)
@@ -98,8 +98,3 @@ def explain_system_error(error: OSError) -> InputError | RunError:
     reason = error.strerror or str(error) or type(error).__name__
     message = reason if error.filename is None else f"{reason}: {error.filename}"
     return InputError(message) if error.errno == errno.ENAMETOOLONG else RunError(message)
-
-
-def explain_missing_package(error: ModuleNotFoundError) -> RunError:
-    """Return the error for a package that is not installed, with the command that installs it."""
-    return RunError(f"{error}; run: {installation()}")

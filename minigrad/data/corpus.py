@@ -18,7 +18,7 @@ from pathlib import Path
 
 from minigrad.data import python_docs
 from minigrad.data.download import download
-from minigrad.data.selection import Selection, without_repeats
+from minigrad.data.selection import Selection
 from minigrad.data.split import LARGEST_SAMPLE, Parts, split
 from minigrad.data.text_files import TextFiles, documents_in, read
 from minigrad.errors import InputError, RunError
@@ -85,14 +85,10 @@ class Corpus:
     def _parts(self) -> Parts:
         own = self.validation and Parts(self.documents, self.validation, self.test)
         parts = own or split(self.documents)
-        if self.unrepeated:
-            unseen, left_out = without_repeats(parts.train, parts.held_out)
-            parts = replace(parts, train=unseen, left_out=left_out)
-            if next(iter(parts.train), None) is None:
-                raise InputError(
-                    f"all of the text in {self.name} is validation or test text too: nothing is left to train on"
-                )
-        return replace(parts, train=tuple(parts.train)) if isinstance(self.documents, tuple) else parts
+        if isinstance(self.documents, tuple):  # they are in memory, and so are those to train on
+            parts = replace(parts, train=tuple(parts.train))
+        refusal = f"all of the text in {self.name} is validation or test text too: nothing is left to train on"
+        return parts.without_copies(parts.held_out, refusal) if self.unrepeated else parts
 
 
 def load(

@@ -6,11 +6,10 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from minigrad.data import corpus
 from minigrad.data.corpus import Corpus
-from minigrad.data.selection import without_repeats
 from minigrad.data.shares import length_as_one
 from minigrad.data.split import LARGEST_SAMPLE, Parts, num_bytes
 from minigrad.errors import InputError
@@ -108,13 +107,9 @@ class _Chained:
 def _without(parts: Parts, held_out: Iterable[str]) -> Parts:
     """Return the parts of a text without the paragraphs to train on that other texts have in `held_out`."""
     own = set(parts.held_out)
-    if not (others := [text for text in held_out if text not in own]):
-        return parts
-    unseen, left_out = without_repeats(parts.train, others)
-    if not unseen.num_bytes:
-        raise InputError("all that one of the texts would be trained on, another holds out; give one of them alone")
-    train = tuple(unseen) if isinstance(parts.train, tuple) else unseen
-    return replace(parts, train=train, left_out=parts.left_out + left_out)
+    others = [text for text in held_out if text not in own]
+    refusal = "all that one of the texts would be trained on, another holds out; give one of them alone"
+    return parts.without_copies(others, refusal) if others else parts
 
 
 def load(data: str, *, held_out: str | None = None, progress: Callable[[str], None] | None = None) -> Corpus | Mixture:

@@ -140,16 +140,12 @@ def package_docstrings(package: str, before: Iterable[str]) -> list[str]:
     Paragraphs that occurred before, also in the documents `before`, are dropped. NumPy has 1.8 MB, Numba 0.7 MB. A
     package that is not installed as source files gives no documents.
     """
-    folder = package_folder(package)
+    folder, before = package_folder(package), tuple(before)
     if folder is None:
         return []
-    before = tuple(before)
-
-    def texts() -> Iterator[str]:
-        files = [Path(package) / file for file in python_files(folder)]
-        return without_copies(itertools.starmap(docstrings_of, modules(folder.parent, files)), words_of(before))
-
-    return kept(f"{folder} {version(package)} {digest_of(before)}", texts)
+    documents = itertools.starmap(docstrings_of, modules_of(package))
+    made_by = f"{folder} {version(package)} {digest_of(before)}"
+    return kept(made_by, lambda: without_copies(documents, words_of(before)))
 
 
 def version(package: str) -> str:
@@ -176,7 +172,8 @@ def comments(before: Iterable[str], held_out: Iterable[str]) -> list[str]:
     is_held_out = _is_named_in(held_out)
 
     def documents() -> Iterator[list[Section]]:
-        for module, source in _all_modules():
+        library = modules(library_folder(), python_files(library_folder()))
+        for module, source in itertools.chain(library, *map(modules_of, PACKAGES)):
             if not is_held_out(module):
                 long = (comment for comment in comments_of(source) if len(comment) >= SHORTEST_COMMENT)
                 yield [[module, *itertools.chain.from_iterable(map(paragraphs, long))]]
@@ -186,12 +183,10 @@ def comments(before: Iterable[str], held_out: Iterable[str]) -> list[str]:
     return kept(made_by, lambda: without_copies(documents(), words_of(before)))
 
 
-def _all_modules() -> Iterator[tuple[str, str]]:
-    library = library_folder()
-    yield from modules(library, python_files(library))
-    for package in PACKAGES:
-        if (folder := package_folder(package)) is not None:
-            yield from modules(folder.parent, [Path(package) / file for file in python_files(folder)])
+def modules_of(package: str) -> Iterator[tuple[str, str]]:
+    """Yield the dotted name and the source of each module of an installed package; none if it has no source files."""
+    if (folder := package_folder(package)) is not None:
+        yield from modules(folder.parent, [Path(package) / file for file in python_files(folder)])
 
 
 def definitions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, Definition]]:

@@ -73,10 +73,6 @@ class Selection:
                 "the text changed while it was read; wait until whatever writes it has ended, then start again."
             )
 
-    def __len__(self) -> int:
-        """Return the number of documents that are left."""
-        return self.seen.count - sum(text is None for text in self.changed.values())
-
 
 def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Selection, int]:
     """Return the training documents without the paragraphs that share a run of 13 words with text that is held out.

@@ -10,10 +10,10 @@ import hashlib
 import itertools
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from minigrad.data.selection import DocumentPass, Selection, evenly
+from minigrad.data.selection import DocumentPass, Selection, evenly, without_repeats
 from minigrad.errors import InputError
 from minigrad.system.units import format_bytes
 
@@ -48,6 +48,14 @@ class Parts:
     def excerpt(self, num_bytes: float) -> Iterator[str]:
         """Yield documents to train on of about `num_bytes` bytes at most, evenly spaced."""
         return evenly(self.train, min(num_bytes / max(self.bytes_to_train, 1), 1.0))
+
+    def without_copies(self, held_out: Iterable[str], refusal: str) -> Parts:
+        """Return the parts without paragraphs to train on that repeat `held_out`; InputError if nothing is left."""
+        unseen, left_out = without_repeats(self.train, held_out)
+        if not unseen.num_bytes:
+            raise InputError(refusal)
+        train = tuple(unseen) if isinstance(self.train, tuple) else unseen
+        return replace(self, train=train, left_out=self.left_out + left_out)
 
 
 class Pieces(NamedTuple):

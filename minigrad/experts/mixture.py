@@ -10,7 +10,6 @@ Left alone, a router prefers the experts that learned first, and the others neve
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -29,13 +28,6 @@ from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import Parameter
 from minigrad.options import checked_number
 from minigrad.typing import Array
-
-
-class Routing(NamedTuple):
-    """Where a router sends each row."""
-
-    probabilities: Tensor  # (rows, experts)
-    chosen: Array  # (rows, k): experts
 
 
 class Experts(Module):
@@ -94,8 +86,7 @@ class Experts(Module):
         parts = ops.concatenate(*self._computed(packed, counts))
         y = combine_experts(parts, self._gates(probabilities, chosen), places=places.reshape(chosen.shape))
         if (current := loss_pass()) is not None:
-            routing = Routing(probabilities, chosen)
-            current.add(self.balance * balance_loss(routing, current.counted, current.layout))
+            current.add(self.balance * balance_loss(probabilities, chosen, current.counted, current.layout))
         if self.training and is_recording():
             self.load = counts / max(len(order), 1)
         return self.dropout(y)
@@ -157,7 +148,7 @@ def mixtures(model: Module) -> list[Experts]:
     return [module for _, module in model.named_modules() if isinstance(module, Experts)]
 
 
-def balance_loss(routing: Routing, counted: Array, layout: Layout) -> Tensor:
+def balance_loss(probabilities: Tensor, chosen: Array, counted: Array, layout: Layout) -> Tensor:
     r"""Return 1 if all experts are chosen equally often, and usually more if they are not: $N \sum_i f_i P_i$.
 
     $f_i$ is the share of the choices that expert i got, and $P_i$ its mean probability (Fedus et al. 2022, arXiv
@@ -167,7 +158,6 @@ def balance_loss(routing: Routing, counted: Array, layout: Layout) -> Tensor:
     does not depend on how it is divided. `counted` (rows,) is true for rows that count: rows with a target.
     Shapes: probabilities (rows, experts), chosen (rows, k) -> ().
     """
-    probabilities, chosen = routing
     picked = np.zeros(probabilities.shape, np.int64)
     np.put_along_axis(picked, chosen, counted[:, None].astype(np.int64), axis=1)
     tallies = picked, counted[:, None].astype(np.int64)

@@ -7,7 +7,6 @@ token than from the text alone (`minigrad.ops.distillation`).
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping
 
 from minigrad.autograd.graph import no_grad
@@ -18,6 +17,7 @@ from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
 from minigrad.finetuning.encoding import ChatForm
 from minigrad.finetuning.teaching import Reward, Student
+from minigrad.formats.weights import hash_of_arrays
 from minigrad.nn.language_model import LanguageModel
 from minigrad.ops.distillation import TeacherOutputs
 from minigrad.system.terminal import phase, say
@@ -82,10 +82,7 @@ class Distillation:
 
     def fingerprint(self) -> str:
         """Return a hash of the weights of the teacher."""
-        digest = hashlib.blake2b(digest_size=16)
-        for name, array in self.teacher.state_dict().items():
-            digest.update(name.encode() + array.tobytes())
-        return digest.hexdigest()
+        return hash_of_arrays(self.teacher.state_dict())
 
     def begin(self, model: LanguageModel) -> None:
         """Compile the kernels of the loss."""

@@ -8,13 +8,13 @@ Every tenth question is held out, with all its pairs, to measure learning on que
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from minigrad.data.split import digest_of
 from minigrad.data.tokens.batches import Batch
 from minigrad.errors import InputError
 from minigrad.finetuning import objectives, teaching
@@ -23,6 +23,7 @@ from minigrad.finetuning.encoding import ChatForm, encode_conversation
 from minigrad.finetuning.epochs import EpochSource
 from minigrad.finetuning.rollouts import Rollouts, answer_log_probabilities
 from minigrad.finetuning.teaching import Lessons, Student
+from minigrad.formats.weights import hash_of_arrays
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system.units import plural
 from minigrad.training.run import Finding
@@ -145,8 +146,7 @@ class PreferenceLearning(EpochSource, Lessons):
 
     def fingerprint(self) -> str:
         """Return a hash of all pairs, as tokens, and of the weights of the reference."""
-        reference = teaching.hash_of_weights(self.make_reference())
-        return hashlib.blake2b(str((self.pairs, self.held_out, reference)).encode(), digest_size=16).hexdigest()
+        return digest_of([str((self.pairs, self.held_out)), hash_of_arrays(self.make_reference().state_dict())])
 
 
 def _as_rollouts(pairs: Sequence[Pair]) -> Rollouts:

@@ -17,10 +17,12 @@ import functools
 
 import numpy as np
 
+from minigrad.data.split import digest_of
 from minigrad.data.tokens.batches import Batch, join
 from minigrad.data.tokens.source import Source
 from minigrad.finetuning.distillation import compile_kernels, with_teacher_outputs
-from minigrad.finetuning.teaching import Lessons, hash_of_weights
+from minigrad.finetuning.teaching import Lessons
+from minigrad.formats.weights import hash_of_arrays
 from minigrad.nn.language_model import LanguageModel
 from minigrad.ops.distillation import TeacherOutputs
 
@@ -80,7 +82,7 @@ class Replay:
 
     def fingerprint(self) -> str:
         """Return a hash of the lessons, of the share of the text, and of the weights of the frozen model."""
-        return hash_of_weights(self.teacher, f"{self.lessons.fingerprint()} {self.share}")
+        return digest_of([self.lessons.fingerprint(), str(self.share), hash_of_arrays(self.teacher.state_dict())])
 
     def begin(self, model: LanguageModel) -> None:
         """Compile the kernels of the divergence; begin the lessons. Both models share weights that adapters leave."""

@@ -8,13 +8,13 @@ the weights of the model, the seed and the step, so a run that was stopped conti
 from __future__ import annotations
 
 import functools
-import hashlib
 import sys
 from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from minigrad.autograd.tensor import Tensor
+from minigrad.data.split import digest_of
 from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
@@ -25,6 +25,7 @@ from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_c
 from minigrad.finetuning.rollouts import Rollouts, answer_log_probabilities, roll_out
 from minigrad.finetuning.tasks import EXAMINATION, Problem, is_right, problem
 from minigrad.finetuning.teaching import Lessons, Reward, Student
+from minigrad.formats.weights import hash_of_arrays
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.run import Finding
 from minigrad.training.settings import RunSettings
@@ -62,7 +63,6 @@ class RewardLearning(Lessons):
         self.most_prompt = max(begin for lesson in measured for begin, _ in lesson.answers)
         self.most_answer = max(end - begin for lesson in measured for begin, end in lesson.answers) + _MARGIN
         self.model: LanguageModel | None = None
-        self.reference: LanguageModel | None = None
         self.read_by_teacher = float(settings.objective == "grpo")
 
     @property
@@ -71,8 +71,8 @@ class RewardLearning(Lessons):
         return self.make_reference() if self.read_by_teacher else None
 
     def begin(self, model: LanguageModel) -> None:
-        """Take the model, and load its reference."""
-        self.model, self.reference = model, self.teacher
+        """Take the model."""
+        self.model = model
 
     def measure(self, student: Student) -> dict[str, float]:
         """Measure how many problems the model solves before the first step, and its validation bits per byte."""
@@ -119,9 +119,8 @@ class RewardLearning(Lessons):
 
     def _objective(self, rollouts: Rollouts, rewards: Array) -> Callable[[Tensor], Tensor]:
         extra: dict[str, Array] = {}
-        if self.reference is not None:
-            known = answer_log_probabilities(self.reference, rollouts)
-            extra = {"old": rollouts.log_probs, "reference": known}
+        if (reference := self.teacher) is not None:
+            extra = {"old": rollouts.log_probs, "reference": answer_log_probabilities(reference, rollouts)}
         function = _BY_REWARDS[str(self.settings.objective)]
         return functools.partial(function, offsets=rollouts.offsets, rewards=rewards, group=GROUP, **extra)
 
@@ -148,10 +147,8 @@ class RewardLearning(Lessons):
 
     def fingerprint(self) -> str:
         """Return a hash of the problems that are examined, as tokens, and of the weights of the reference."""
-        facts = [GROUP, self.most_answer, [lesson.tokens for lesson in self._examined()]]
-        if (reference := self.teacher) is not None:
-            facts.append(teaching.hash_of_weights(reference))
-        return hashlib.blake2b(str(tuple(facts)).encode(), digest_size=16).hexdigest()
+        problems = str((GROUP, self.most_answer, [lesson.tokens for lesson in self._examined()]))
+        return digest_of([problems, hash_of_arrays(self.teacher.state_dict() if self.teacher is not None else {})])
 
     @property
     def _room(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -17,6 +16,7 @@ from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_c
 from minigrad.finetuning.epochs import EpochSource
 from minigrad.finetuning.tasks import problem, task_of
 from minigrad.finetuning.teaching import Lessons, Student
+from minigrad.formats.weights import hash_of_arrays
 from minigrad.nn.layout import Layout
 from minigrad.random import generator
 from minigrad.system.units import plural
@@ -78,10 +78,7 @@ class SupervisedLearning(EpochSource, Lessons):
 
     def fingerprint(self) -> str:
         """Return a hash of the tokens and targets."""
-        digest = hashlib.blake2b(digest_size=16)
-        for array in (self.tokens, self.targets, self.lengths):
-            digest.update(array.tobytes())
-        return digest.hexdigest()
+        return hash_of_arrays({"tokens": self.tokens, "targets": self.targets, "lengths": self.lengths})
 
     def measure(self, student: Student) -> dict[str, float]:
         """Measure how many taught questions the model answers, and its validation bits per byte."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -56,14 +55,6 @@ class Lessons(Taught, Protocol):
 
     def examine(self, student: Student, before: Mapping[str, float], bits_per_byte: float) -> Finding:
         """Compare the student with the measurements before; `bits_per_byte` is its own on the validation text now."""
-
-
-def hash_of_weights(model: LanguageModel, text: str = "") -> str:
-    """Return a hash of a text and of all weights of a model."""
-    digest = hashlib.blake2b(text.encode(), digest_size=16)
-    for array in model.state_dict().values():
-        digest.update(array.tobytes())
-    return digest.hexdigest()
 
 
 class Teaching(Guest):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,6 +145,15 @@ def check_values(weights: Arrays, place: PathLike) -> None:
     for name, array in weights.items():
         if not np.isfinite(array).all():
             raise InputError(f"{place} is damaged: {name} has elements that are not finite")
+
+
+def hash_of_arrays(arrays: Arrays) -> str:
+    """Return a hash of arrays and their names, as 32 hexadecimal digits; their order does not matter."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(arrays[name]).data)
+    return digest.hexdigest()
 
 
 def _some(items: list[str]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minigrad.autograd.graph import no_grad
-from minigrad.nn.cache import Cache
+from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
 from minigrad.nn.module import in_evaluation
@@ -79,17 +79,7 @@ class Context:
             start = max(len(text) - view.limit, 0)
             self.rows.append(Row(list(text), view, start, start, slot))
         memory = min(most, max(capacity, *map(len, texts)))
-        self._cache: Cache = self.model.new_cache(len(texts), memory)
-
-    @property
-    def texts(self) -> list[list[int]]:
-        """The tokens of each text, read or not."""
-        return [row.tokens for row in self.rows]
-
-    @property
-    def lengths(self) -> Array:
-        """The number of tokens of each text, (texts,)."""
-        return np.array([len(row.tokens) for row in self.rows])
+        self._cache: KeyValueCache = self.model.new_cache(len(texts), memory)
 
     @property
     def limits(self) -> list[int]:

@@ -12,20 +12,6 @@ from minigrad.options import REQUIRED, Group, flag_of, option, options, unknown,
 _MOST = 10**9  # larger integers are typing errors
 _NO_PENALTIES = {"repetition_penalty": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0}
 
-ALIASES = {
-    "max_tokens": "tokens",
-    "max_new_tokens": "tokens",
-    "temp": "temperature",
-    "num_samples": "samples",
-    "n": "samples",
-    "logprobs": "alternatives",
-    "stop_string": "stop",
-    "draft_model": "draft",
-    "prompt_file": "prompt",
-    "prompts": "prompt",
-}
-"""Other names that people type; an error message suggests the field."""
-
 
 @dataclass(frozen=True)
 class TextSettings(Group):

@@ -31,7 +31,7 @@ def with_draft(decoder: Decoder, draft: Decoder, text: Continuation, capacity: i
     reader, drafter = Context(decoder, [text.prompt], capacity), Context(draft, [text.prompt], capacity)
     logits, proposals = reader.logits()[0], list[tuple[int, Array]]()
     while True:
-        length = int(reader.lengths[0]) - len(proposals)
+        length = len(reader.rows[0].tokens) - len(proposals)
         drawn = list[int]()
         for token in _checked(text, logits, proposals):
             drawn.append(int(token))

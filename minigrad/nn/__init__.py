@@ -1,7 +1,7 @@
 """Neural network modules: the layers, blocks and caches that models are built from."""
 
 from minigrad.nn.attention import GroupedQueryAttention, SelfAttention
-from minigrad.nn.cache import Cache, KeyValueCache
+from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.checkpointing import CheckpointedLayer, recompute
 from minigrad.nn.feed_forward import Conv1DFeedForward, GELUFeedForward, SwiGLUFeedForward
 from minigrad.nn.layers import (
@@ -25,7 +25,7 @@ from minigrad.nn.replacing import Wrapper, replace
 from minigrad.nn.rotary import LinearAngles, NTKAngles, RotaryAngles, YarnAngles, ntk_theta
 
 __all__ = [
-    "Cache", "CheckpointedLayer", "Conv1D", "Conv1DFeedForward", "Dropout", "Embedding", "GELUFeedForward",
+    "CheckpointedLayer", "Conv1D", "Conv1DFeedForward", "Dropout", "Embedding", "GELUFeedForward",
     "GroupedQueryAttention", "Head", "Init", "KeyValueCache", "LayerNorm", "Layout", "Linear", "LinearAngles", "Module",
     "NTKAngles", "Parameter", "RMSNorm", "Residual", "RotaryAngles", "SelfAttention", "Sequential", "SwiGLUFeedForward",
     "Wrapper", "YarnAngles", "dropouts", "loss_pass", "ntk_theta", "recompute", "replace", "set_step", "shapes_only",

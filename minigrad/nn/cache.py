@@ -22,18 +22,52 @@ from minigrad.kernels.decoding.kept import Kept, empty_rows, keep_rows, widened_
 from minigrad.typing import Array
 
 
-class Cache:
-    """The base of all caches: `batch_size` sequences of `lengths` (batch_size,) tokens, each at most `max_length`."""
+class KeyValueCache:
+    """The keys and values of every layer, for `batch_size` sequences of `lengths` (batch_size,) tokens.
 
-    def __init__(self, batch_size: int, max_length: int) -> None:
+    With `key_shift`, half of each key is stored with the token after it (see `ops.key_shift`), even if that token
+    has not arrived yet; nothing is ever stored in that half of a first key, which is 0.
+    Memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
+    (layers, batch, max_length, G, D), with the first `lengths` positions of each sequence filled.
+    In the format bfloat16 or int8 (see `in_format`), keys and values are rounded when they are stored, and everything
+    reads them rounded, including the pass that stores them (see `minigrad.kernels.decoding.kept`).
+    """
+
+    in_rows: tuple[str, ...] = ("keys", "values")  # the arrays that have the format
+
+    def __init__(
+        self,
+        num_layers: int,
+        batch_size: int,
+        max_length: int,
+        num_kv_heads: int,
+        head_dim: int,
+        dtype: DTypeLike = "float32",
+        *,
+        key_shift: bool = False,
+    ) -> None:
         if min(batch_size, max_length) < 1:
             raise InputError(f"caches need batch_size and max_length of at least 1, not {batch_size} and {max_length}")
         self.batch_size, self.max_length = batch_size, max_length
         self.lengths: Array = np.zeros(batch_size, np.int64)
+        self.key_shift, self.format, self.dtype = key_shift, "float32", np.dtype(dtype)
+        self.heads = num_kv_heads, head_dim
+        shape = (num_layers, batch_size, max_length, *self.heads)
+        self.keys, self.values = np.zeros(shape, dtype), np.zeros(shape, dtype)
+
+    def in_format(self, format: str) -> Self:
+        """Let this cache, which is still empty, keep its keys and values in a format; return it.
+
+        Raises InputError for a format that is not one of `minigrad.kernels.decoding.kept.FORMATS`.
+        """
+        self.format = format
+        for name in self.in_rows:
+            setattr(self, name, empty_rows(format, getattr(self, name).shape, self.dtype))
+        return self
 
     def arrays(self) -> Iterable[Array]:
-        """Return the arrays that the cache allocates; each kind of cache implements this."""
-        raise TypeError(f"{type(self).__name__} has no arrays of its own")
+        """Return the keys and values."""
+        return [getattr(self, name) for name in self.in_rows]
 
     @property
     def num_bytes(self) -> int:
@@ -55,10 +89,6 @@ class Cache:
     def advance(self, counts: Array) -> None:
         """Add the numbers of new tokens, (batch_size,), to the lengths, after every layer has stored them."""
         self.lengths = self.lengths + counts
-
-    def select(self, sequences: ArrayLike) -> Self:
-        """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
-        raise TypeError(f"{type(self).__name__} cannot select sequences")
 
     def mark(self) -> None:
         """Prepare for `truncate` to any lengths at or above the current ones; a later mark replaces this one."""
@@ -83,64 +113,12 @@ class Cache:
             raise InputError(f"a cache of {self.lengths[first]} tokens cannot be cut to {wanted[first]}")
         return wanted
 
-
-class KeyValueCache(Cache):
-    """The keys and values of every layer.
-
-    With `key_shift`, half of each key is stored with the token after it (see `ops.key_shift`), even if that token
-    has not arrived yet; nothing is ever stored in that half of a first key, which is 0.
-    Memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
-    (layers, batch, max_length, G, D), with the first `lengths` positions of each sequence filled.
-    In the format bfloat16 or int8 (see `in_format`), keys and values are rounded when they are stored, and everything
-    reads them rounded, including the pass that stores them (see `minigrad.kernels.decoding.kept`).
-    """
-
-    in_rows: tuple[str, ...] = ("keys", "values")  # the arrays that have the format
-
-    def __init__(
-        self,
-        num_layers: int,
-        batch_size: int,
-        max_length: int,
-        num_kv_heads: int,
-        head_dim: int,
-        dtype: DTypeLike = "float32",
-        *,
-        key_shift: bool = False,
-    ) -> None:
-        super().__init__(batch_size, max_length)
-        self.key_shift, self.format, self.dtype = key_shift, "float32", np.dtype(dtype)
-        self.heads = num_kv_heads, head_dim
-        shape = (num_layers, batch_size, max_length, *self.heads)
-        self.keys, self.values = np.zeros(shape, dtype), np.zeros(shape, dtype)
-
-    def in_format(self, format: str) -> Self:
-        """Let this cache, which is still empty, keep its keys and values in a format; return it.
-
-        Raises InputError for a format that is not one of `minigrad.kernels.decoding.kept.FORMATS`.
-        """
-        self.format = format
-        for name in self.in_rows:
-            setattr(self, name, empty_rows(format, getattr(self, name).shape, self.dtype))
-        return self
-
-    def arrays(self) -> Iterable[Array]:
-        """Return the keys and values."""
-        return [getattr(self, name) for name in self.in_rows]
-
-    def memory(self) -> tuple[Array, Array, Array, Array, Array]:
-        """Return what a step of a program reads: keys and values, those of blocks of tokens, and sums of outputs.
-
-        Shapes: as keys and values; (layers, batch, blocks, G, D), here no blocks; (layers, batch, C), here none.
-        """
-        return self.keys, self.values, self.keys[:, :, :0], self.values[:, :, :0], np.zeros((0, 0, 0))
-
     def stored(self, layer: int) -> Array:
         """Return how many keys a layer holds of each sequence, (batch,): one for each token."""
         return self.lengths
 
     def select(self, sequences: ArrayLike) -> Self:
-        """Return a cache of these sequences."""
+        """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
         chosen, numbers, filled = copy.copy(self), np.asarray(sequences), slice(self.lengths.max() + 1)
         if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu":
             raise InputError(f"select takes the numbers of one or more sequences, as in [0, 2], not {sequences!r}")

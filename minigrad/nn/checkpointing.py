@@ -27,7 +27,7 @@ class CheckpointedLayer(Module):
     """One of the stacked layers of a model; with `recomputed` on, only its input is stored for the backward pass."""
 
     recomputed = False
-    reads_one_layer = True  # whether it reads the layer below alone, so that a pipeline can cut there
+    reads_one_layer = True  # whether it reads the layer below alone
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Call `forward`; store its activations unless `recomputed` is on.

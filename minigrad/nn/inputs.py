@@ -7,13 +7,13 @@ from numpy.typing import ArrayLike
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError, ShapeError
-from minigrad.nn.cache import Cache
+from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.layout import Layout
 from minigrad.typing import Array
 
 
 def check_tokens(
-    tokens: ArrayLike | Tensor, longest: int, cache: Cache | None = None, layout: Layout | None = None
+    tokens: ArrayLike | Tensor, longest: int, cache: KeyValueCache | None = None, layout: Layout | None = None
 ) -> tuple[Tensor, Layout]:
     """Return the ids, and their layout: the given one, or that of a rectangular batch.
 

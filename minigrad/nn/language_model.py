@@ -16,7 +16,7 @@ from minigrad.constants import IGNORE
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import write_folder
 from minigrad.formats.weights import rename_published
-from minigrad.nn.cache import Cache, KeyValueCache, refuse_gradient
+from minigrad.nn.cache import KeyValueCache, refuse_gradient
 from minigrad.nn.checkpointing import CheckpointedLayer
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.inputs import check_target_weights, check_targets, check_tokens
@@ -64,7 +64,7 @@ class LanguageModel(Module):
         """Return the logits of rows of the last layer: (rows, width) -> (rows, V)."""
         return self.tables()[-1].logits(rows)
 
-    def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> Cache:
+    def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> KeyValueCache:
         """Return an empty cache for `batch_size` sequences of up to `max_length` tokens (by default the context).
 
         Keys and values are kept in the `cache_format` of the model.
@@ -109,7 +109,7 @@ class LanguageModel(Module):
     def forward(
         self,
         tokens: ArrayLike | Tensor,
-        cache: Cache | None = None,
+        cache: KeyValueCache | None = None,
         *,
         layout: Layout | None = None,
         last: int | None = None,
@@ -174,7 +174,7 @@ class LanguageModel(Module):
         config = self.config.published() | {"torch_dtype": str(self.head().dtype)} | entries_of(self)
         write_folder(Path(folder), config, arrays_of(self) if weights is None else weights, self.end_ids)
 
-    def _rows(self, ids: Tensor, layout: Layout, cache: Cache | None) -> Tensor:
+    def _rows(self, ids: Tensor, layout: Layout, cache: KeyValueCache | None) -> Tensor:
         if cache is None:
             return self.hidden(ids.reshape(-1), layout)
         with no_grad():  # no graph is needed, and a layer that is recomputed must not store its keys twice

@@ -1,4 +1,4 @@
-"""Losses that modules add to the loss of their model, such as one that balances the load of experts.
+"""Losses that modules add to the loss of their model, such as a price on the size of their outputs.
 
 A module adds one in its `forward`, while the model computes its loss in training mode:
 

@@ -171,7 +171,7 @@ class Module:
         """Place parameters and gradients in one flat array each, and draw the initial values.
 
         The values of a parameter are a function of `seed` and its index among the parameters that are placed here
-        (quantised ones are not). Matrices come first, then vectors, each kind contiguous for the optimizer; frozen
+        (see `Parameter.is_placed`). Matrices come first, then vectors, each kind contiguous for the optimizer; frozen
         parameters come last, without gradients. `draw=False` leaves zeros, for weights that will be loaded. Raises
         InputError unless the seed is a whole number of at least 0 and the dtype float32 or float64.
         """

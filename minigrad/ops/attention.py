@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
+from minigrad.autograd.profile import FLOPS
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
 from minigrad.kernels.gemm.backend import rounds
@@ -156,3 +158,22 @@ def relative_entropy(q: Array, k: Array, *, offsets: Array, key_ranges: Array, f
     shares = np.clip(entropy / most, 0, 1).mean(axis=1)
     found: Array = np.where(count > 1, shares, q.dtype.type(0))
     return found
+
+
+def attention_flops(
+    q: Array,
+    *_: Array,
+    offsets: Array,
+    key_ranges: Any = None,
+    visible: Any = None,
+    first_visible: Any = None,
+    **__: Any,
+) -> float:
+    """Count two products, scores and output, for each head and each pair of a query and a key that it sees."""
+    lengths = np.diff(offsets)
+    keys = lengths if key_ranges is None else np.diff(key_ranges)[:, 0]
+    pairs = float(np.sum(visible) if visible is not None else (lengths * (2 * keys - lengths + 1)).sum() / 2)
+    return 4.0 * (pairs - (0.0 if first_visible is None else float(np.sum(first_visible)))) * q.shape[1] * q.shape[2]
+
+
+FLOPS["attention"] = (attention_flops, 1, 2.5)  # the backward pass recomputes the scores

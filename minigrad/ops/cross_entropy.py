@@ -8,6 +8,7 @@ import numpy as np
 
 from minigrad.autograd.gradients import Backward, Deferred
 from minigrad.autograd.op import gradients_wanted, op
+from minigrad.autograd.profile import FLOPS
 from minigrad.constants import IGNORE
 from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.gemm.backend import product, product_into
@@ -212,3 +213,7 @@ def checked_targets(name: str, targets: Array, classes: int) -> tuple[Array, int
     if real.size and not (real.min() >= 0 and real.max() < classes):
         raise InputError(f"{name} got targets from {real.min()} to {real.max()} for {classes} classes")
     return flat, max(real.size, 1)
+
+
+FLOPS["linear_cross_entropy"] = (lambda x, weight, *rest: 2.0 * x.size * weight.shape[0], 3, 0)  # 1 without a gradient
+FLOPS["linear_losses"] = (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 1, 3)  # the logits a second time

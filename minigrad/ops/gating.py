@@ -6,11 +6,13 @@ SwiGLU is the gated activation function inside today's feed-forward blocks.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from minigrad.autograd.gradients import Backward, Deferred
 from minigrad.autograd.op import op
+from minigrad.autograd.profile import FLOPS
 from minigrad.errors import ShapeError
 from minigrad.kernels.gemm.backend import product, product_into
 from minigrad.kernels.rowwise import gating as kernels
@@ -108,3 +110,12 @@ def _check_shapes(name: str, *arrays: Array) -> None:
     if len({array.shape for array in arrays}) > 1 or not arrays[0].ndim:
         shapes = ", ".join(str(array.shape) for array in arrays)
         raise ShapeError(f"{name} needs arrays of one shape (..., C); got {shapes}")
+
+
+def _products(parents: Sequence[object]) -> float:
+    """Count a product for the gate and what it multiplies, and one for the matrix."""
+    gate, up, weight = parents
+    return float((gate is not None or up is not None) + (weight is not None))
+
+
+FLOPS["swiglu_linear"] = (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, _products)

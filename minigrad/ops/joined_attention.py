@@ -16,11 +16,12 @@ import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
-from minigrad.autograd.profile import FLOPS, attention_flops
+from minigrad.autograd.profile import FLOPS
 from minigrad.errors import ShapeError
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
 from minigrad.kernels.attention.plan import Denominators
+from minigrad.ops.attention import attention_flops
 from minigrad.ops.softmax import softmax_formula
 from minigrad.ops.visible_keys import plan_of
 from minigrad.options import checked_number

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from minigrad.autograd.gradients import Backward, Deferred
 from minigrad.autograd.op import op
+from minigrad.autograd.profile import FLOPS
 from minigrad.errors import ShapeError
 from minigrad.kernels.gemm.backend import blas_products, goes_to_blas, product, product_into
 from minigrad.typing import Array
@@ -130,3 +132,17 @@ def _batched(a: Array, b: Array) -> Array:
     for x, z, out in zip(left, right, y, strict=True):
         product_into(x, z, out, False)
     return y.reshape(*lead, *y.shape[1:])
+
+
+def _flops(a: Array, b: Array) -> float:
+    lead, columns = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), b.shape[-1] if b.ndim > 1 else 1
+    return 2.0 * math.prod((*lead, *a.shape[-2:], columns))
+
+
+def _for_each_factor(parents: Sequence[object]) -> float:
+    """Count a product for each of two factors that needs a gradient."""
+    return float(sum(each is not None for each in parents[:2]))
+
+
+FLOPS["matmul"] = (_flops, 1, _for_each_factor)
+FLOPS["linear"] = (lambda x, weight, *bias, **options: 2.0 * math.prod(x.shape[:-1]) * weight.size, 1, _for_each_factor)

@@ -9,8 +9,9 @@ import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
-from minigrad.autograd.profile import FLOPS, attention_flops
+from minigrad.autograd.profile import FLOPS
 from minigrad.kernels.attention import chosen as kernels
+from minigrad.ops.attention import attention_flops
 from minigrad.ops.softmax import softmax_formula
 from minigrad.ops.visible_keys import causal_visible, plan_of
 from minigrad.options import checked_number

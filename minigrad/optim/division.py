@@ -76,7 +76,7 @@ class Divided:
 
 
 class Owned(Divided):
-    """Each process updates the parameters that it owns, as in a pipeline, and alone computes their gradients.
+    """Each process updates the parameters that it owns, and alone computes their gradients.
 
     `owners` gives the process by the id of a parameter; the parameters of a segment are in the order of their owners.
     The other processes get the weights when `complete` is called.

@@ -77,7 +77,7 @@ class Muon(AdamW):
     matrix of r rows and c columns. $\mu$ rises from 0.85 to 0.95 in 300 steps.
     The size of u has no influence, only its directions. After a gradient has become zero, the momentum that is left,
     however small, would still move the matrix at full size in every step. So a matrix whose gradient is zero throughout
-    (a dead unit, an expert without rows) is only decayed, while its momentum shrinks as always.
+    (that of dead units) is only decayed, while its momentum shrinks as always.
     `matrices` are those within a model's layers: the rows of an embedding and of the head are one token each, and have
     no common directions. A matrix has a momentum m only, and no second moment v. Groups, and which parameters are
     decayed: see `Optimizer`. Raises InputError for a tensor in `matrices` that does not have two axes, or is not among

@@ -11,7 +11,7 @@ from minigrad.kernels.decoding.kept import Kept
 from minigrad.kernels.decoding.machine import run
 from minigrad.kernels.decoding.program import Texts
 from minigrad.kernels.gemm.backend import rounds
-from minigrad.nn.cache import Cache, KeyValueCache
+from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.inputs import check_tokens
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
@@ -45,7 +45,7 @@ class Decoder:
         """Whether the model is run by a program; otherwise it is called."""
         return self._program is not None
 
-    def step(self, tokens: ArrayLike, cache: Cache, layout: Layout | None = None) -> Array:
+    def step(self, tokens: ArrayLike, cache: KeyValueCache, layout: Layout | None = None) -> Array:
         """Continue each text of the cache, or each text that has a row in a layout, with a token; return the next
         logits.
 
@@ -57,15 +57,14 @@ class Decoder:
         rows, layout = check_tokens(tokens, self.model.config.context_length, cache, given)
         if layout.lengths.max(initial=0) > 1:
             raise ShapeError(f"a step continues a text with one token, not {layout.lengths.max()}")
-        if self._program is None or not isinstance(cache, KeyValueCache):
+        if self._program is None or self._like is None:
             with in_evaluation(self.model), no_grad():  # as a program, which was traced so
                 logits: Array = self.model(rows, cache=cache, layout=layout).data
             return logits
         if self._program.key_heads is not None:
             cache.check_heads((len(rows.data), *self._program.key_heads))
         cache.check_fits(len(self._program.patterns), self.model.head().dtype)
-        if isinstance(self._like, KeyValueCache):
-            cache.check_kind(self._like)
+        cache.check_kind(self._like)
         ids, vocabulary, dtype = rows.data, self.model.config.vocab_size, cache.dtype
         if ids.size and (ids.min() < 0 or ids.max() >= vocabulary):
             raise InputError(f"a token is a number from 0 to {vocabulary - 1}; got {ids.min()} to {ids.max()}")
@@ -73,10 +72,19 @@ class Decoder:
             self._memory = np.empty((len(ids), self._program.size), dtype)
         memory = self._memory[: len(ids)]
         places = np.flatnonzero(layout.lengths)
-        keys, values, far_keys, far_values, sums = cache.memory()
-        kept = Kept.of(keys), Kept.of(values), Kept.of(far_keys), Kept.of(far_values)
-        texts = Texts(ids.astype(np.int64), layout.positions, places, *kept, sums)
+        texts = texts_of(cache, ids, layout.positions, places)
         heads = self._program.heads(cache.max_length, dtype)
         run(self._table, self._program.eps, memory, heads, texts, self._program.num_weights)
         cache.advance(layout.lengths)
         return memory[:, self._program.logits].copy()
+
+
+def texts_of(cache: KeyValueCache, ids: Array, positions: Array, places: Array) -> Texts:
+    """Return what a step of a program reads of each text; many caches have no means of blocks, and no sums.
+
+    Shapes: ids, positions and places (texts,).
+    """
+    none = cache.keys[:, :, :0]
+    far_keys, far_values = getattr(cache, "far_keys", none), getattr(cache, "far_values", none)
+    kept = Kept.of(cache.keys), Kept.of(cache.values), Kept.of(far_keys), Kept.of(far_values)
+    return Texts(ids.astype(np.int64), positions, places, *kept, getattr(cache, "sums", np.zeros((0, 0, 0))))

@@ -88,7 +88,7 @@ def norm(trace: Recorder, code: int, x: Unknown, eps: float, *operands: Tensor) 
     """Normalise rows; all norms of a program have the same eps."""
     if x.shape != (trace.rows, *operands[0].shape):
         raise UntraceableError("a step normalises whole rows")
-    trace.agree("eps of norms", eps)
+    trace.agree(eps=eps)
     return trace.step(code, x, operands=operands)
 
 
@@ -145,8 +145,7 @@ def _swiglu_linear(trace: Recorder, gate: Unknown, up: Unknown, weight: Tensor) 
 def _rotate(trace: Recorder, angles: RotaryAngles, x: Unknown, layout: Layout) -> Unknown:
     if not np.array_equal(layout.positions, trace.positions):
         raise UntraceableError("a step rotates by the position of its token")
-    trace.agree("set of rotary angles", angles)
-    trace.agree("size of heads", x.shape[-1])
+    trace.agree(angles=angles, head_size=x.shape[-1])
     return trace.step(codes.ROTATE, over=x)
 
 
@@ -158,8 +157,7 @@ def _append(
     if cache is not trace.cache or not is_one_token or len(k.spans) != 1 or len(v.spans) != 1:
         raise UntraceableError("a step stores one key and one value in the cache of the pass")
     cache.check_heads(k.shape, v.shape)
-    trace.agree("number of heads of keys", k.shape[1])
-    trace.agree("size of heads", k.shape[2])
+    trace.agree(num_kv_heads=k.shape[1], head_size=k.shape[2])
     trace.instructions.append(Instruction(codes.STORE, k.spans, v.spans[0], layer=layer, adds=int(cache.key_shift)))
     ranges = cache.ranges(layer, offsets)
     return StoredRows("keys", k, layer, ranges), StoredRows("values", v, layer, ranges), ranges
@@ -180,8 +178,7 @@ def attend(
     _, heads, size = q.shape
     if (k.name, k.layer, v.name) != ("keys", v.layer, "values") or not k.ranges is v.ranges is key_ranges:
         raise UntraceableError("a step attends to the keys and values of a layer")
-    trace.agree("number of heads", heads)
-    trace.agree("size of heads", size)
+    trace.agree(num_heads=heads, head_size=size)
     if trace.patterns.setdefault(k.layer, pattern or Pattern()) != (pattern or Pattern()):
         raise UntraceableError("a layer has one pattern")
     parts = trace.step(codes.ATTEND, q, width=PARTS * (q.width + 2 * heads), layer=k.layer)

@@ -16,7 +16,7 @@ from minigrad.kernels.codegen.addresses import address_of
 from minigrad.kernels.decoding import program as codes
 from minigrad.kernels.decoding.lines import Packed
 from minigrad.kernels.decoding.program import Heads, Pattern, Step
-from minigrad.programs.trace import Instruction, Recorder, Span, UntraceableError
+from minigrad.programs.trace import Common, Instruction, Recorder, Span, UntraceableError
 
 _LINE = 16  # elements: registers begin with a cache line
 _NORMS = (codes.RMS_NORM, codes.OFFSET_RMS_NORM, codes.LAYER_NORM)
@@ -41,25 +41,24 @@ class Program(NamedTuple):
     logits: slice  # of these elements
     num_weights: int
     patterns: list[Pattern]  # of each layer
-    common: dict[str, Any]  # see `Recorder.agree`
+    common: Common
     kept: list[Any]  # the weights, because steps hold only their addresses
 
     @property
     def eps(self) -> float:
         """The number that all norms add before the root."""
-        return float(self.common.get("eps of norms", 0.0))
+        return float(self.common.eps or 0.0)
 
     @property
     def key_heads(self) -> tuple[int, int] | None:
         """The number of heads of keys and values, and their size; None for a model that stores none."""
-        if "number of heads of keys" not in self.common:
-            return None
-        return self.common["number of heads of keys"], self.common["size of heads"]
+        count, size = self.common.num_kv_heads, self.common.head_size
+        return None if count is None or size is None else (count, size)
 
     def heads(self, positions: int, dtype: np.dtype[Any]) -> Heads:
         """Return the sizes of the heads, and the angles of this many positions."""
-        queries, (keys, size) = self.common.get("number of heads", 1), self.key_heads or (1, 1)
-        none, angles = np.empty((0, 0), dtype), self.common.get("set of rotary angles")
+        queries, (keys, size) = self.common.num_heads or 1, self.key_heads or (1, 1)
+        none, angles = np.empty((0, 0), dtype), self.common.angles
         cosine, sine = (none, none) if angles is None else angles.tables(positions, dtype)
         patterns = np.array(self.patterns, np.float64).reshape(-1, len(Pattern._fields))
         return Heads(queries, keys, size, patterns, cosine, sine, angles is not None and angles.interleaved)

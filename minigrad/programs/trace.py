@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
 from minigrad.nn.module import in_evaluation
+from minigrad.nn.rotary import RotaryAngles
 from minigrad.typing import Array
 
 TOKENS, POSITIONS = -1, -2
@@ -113,6 +115,17 @@ class Unknown(Tensor):
         return tuple(found)
 
 
+@dataclass
+class Common:
+    """What all steps of a program have in common; None where no step needs it."""
+
+    eps: float | None = None  # what norms add before the root
+    num_heads: int | None = None
+    num_kv_heads: int | None = None
+    head_size: int | None = None
+    angles: RotaryAngles | None = None
+
+
 class Recorder(Observer):
     """The instructions of a pass over one token of each text, at these positions, and what they have in common."""
 
@@ -122,7 +135,7 @@ class Recorder(Observer):
         self.instructions: list[Instruction] = []
         self.sizes: list[int] = []  # of the registers
         self.patterns: dict[int, Pattern] = {}  # of the layers
-        self.common: dict[str, Any] = {}
+        self.common = Common()
         self.logits: tuple[Span, ...] = ()
         self._thread = threading.get_ident()
 
@@ -143,10 +156,12 @@ class Recorder(Observer):
             return Unknown(array.shape, array.dtype, [Span(POSITIONS, 0, 1)])
         return argument
 
-    def agree(self, name: str, value: Any) -> None:
-        """Note a number that a whole program has in common; raises UntraceableError if another one was noted."""
-        if self.common.setdefault(name, value) != value:
-            raise UntraceableError(f"a program has one {name}, not {self.common[name]} and {value}")
+    def agree(self, **values: Any) -> None:
+        """Note what a whole program has in common; raises UntraceableError if something else was noted."""
+        for name, value in values.items():
+            if getattr(self.common, name) not in (None, value):
+                raise UntraceableError(f"a program has one {name}, not {getattr(self.common, name)} and {value}")
+            setattr(self.common, name, value)
 
     def step(
         self, code: int, *sources: Unknown, over: Unknown | None = None, width: int | None = None, **others: Any
@@ -200,8 +215,6 @@ def trace(model: LanguageModel) -> Recorder | None:
 def _traced(model: LanguageModel, lengths: Array) -> Recorder:
     lengths = np.minimum(lengths, model.config.context_length - 1)
     cache = model.new_cache(len(lengths), int(lengths.max()) + 1)
-    if not isinstance(cache, KeyValueCache):
-        raise UntraceableError("a program stores keys and values")
     cache.lengths = lengths
     recorder, layout = Recorder(lengths, cache, model.config), Layout.rectangular(len(lengths), 1)
     tokens = Unknown(lengths.shape, np.int64, [Span(TOKENS, 0, 1)])

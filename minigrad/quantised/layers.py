@@ -79,6 +79,12 @@ def check_format(name: str) -> None:
         raise unknown("format of weights", name, CODES)
 
 
+def is_skeleton(model: Module) -> bool:
+    """Return whether no parameter of a model has memory, as inside `shapes_only`."""
+    placed = [parameter for parameter in model.parameters() if parameter.is_placed]
+    return bool(placed) and not any(parameter.has_memory for parameter in placed)
+
+
 def quantise(model: Module, format: str) -> None:
     """Keep the matrices of all linear layers and embeddings in a format: float16, bfloat16, int8 or int4.
 
@@ -105,7 +111,7 @@ def quantise(model: Module, format: str) -> None:
         )
     if isinstance(model, LAYERS):
         raise InputError(f"quantise takes a model with layers inside it, not a single {type(model).__name__}")
-    is_skeleton = not any(parameter.has_memory for parameter in model.parameters())
+    skeleton = is_skeleton(model)
     shared, quantised = dict[int, QuantisedParameter](), dict[str, Module]()
     for name, module in model.named_modules():
         if isinstance(module, LAYERS):
@@ -119,7 +125,7 @@ def quantise(model: Module, format: str) -> None:
                 quantised[name] = QuantisedLinear(weight, module.bias)
     model.freeze()  # after the rounding, which may refuse a matrix
     replace(model, quantised)
-    if not is_skeleton:  # the others leave the array that they shared with the matrices, so that it is freed
+    if not skeleton:  # the others leave the array that they shared with the matrices, so that it is freed
         rest = [parameter for parameter in model.parameters() if parameter.is_placed]
         values = [parameter.data.copy() for parameter in rest]
         model.initialise(draw=False)

@@ -70,7 +70,6 @@ class Places:
         if not holders:
             return False
         if place not in holders:  # it may still hold the piece of an earlier text
-            assert isinstance(self.cache, KeyValueCache)
             for memory in (self.cache.keys, self.cache.values):  # with half of the next shifted key
                 memory[:, place, start : stop + 1] = memory[:, holders[0], start : stop + 1]
             self._held[place].add(piece)

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from minigrad.adapters import files
-from minigrad.errors import InputError
+from minigrad.errors import InputError, RunError
 from minigrad.formats.huggingface import read_end_ids
 from minigrad.formats.weights import check_arrays, check_values
+from minigrad.system.files import reason
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import Checkpoint, State
 from minigrad.training.folder.saving import Arrays
@@ -88,7 +89,12 @@ def _named(copies: Arrays, names: Iterable[str]) -> Arrays:
 def _write_model(run: Run, weights: Arrays, place: Path) -> None:
     """Write the model with these weights, and its tokenizer; raises RunError if they cannot be written."""
     files.save(run.model, place, base=run.settings.init, weights=weights)
-    run.folder.keep_tokenizer(run.text.tokenizer, place)
+    path = place / "tokenizer.json"  # weights are of no use without
+    try:
+        if not path.exists():
+            run.text.tokenizer.save(place)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {reason(error)}") from error
 
 
 def restore(run: Run, saved: Checkpoint) -> None:

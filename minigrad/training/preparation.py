@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,7 +67,7 @@ def prepare(
     if not config.plan and (ended := opening.describe_end()):
         say(ended)
         return None
-    prepared = Preparation(opening).plan_run()
+    prepared = plan_run(opening)
     return None if config.plan else build(prepared, lock, clock, guests)
 
 
@@ -80,177 +80,181 @@ class Prepared(NamedTuple):
     initial: InitialWeights | None  # None for new weights
 
 
-@dataclass(frozen=True)
-class Preparation:
-    """The steps from the settings of a run to its plan."""
+def plan_run(opening: Opening) -> Prepared:
+    """Read the text, choose the open settings, print the plan; nothing is written. The model is a skeleton."""
+    folder, world = opening.folder, opening.world
+    if opening.asked.is_lesson:
+        task_for(opening.asked)  # so that one that cannot be taught is refused before the text is read
+    family, skeletons = candidates(opening)
+    precision = choose_precision(opening)
+    rates = measure_machine(opening, precision)
+    given = replace(opening.asked, model=family)
+    asked, documents, dial = choose_text(opening, given, skeletons, rates)
+    size = dial.choose(asked)
+    path = folder.path if folder else Path(asked.out or next(places.unused_folders(f"{family}-{size}")))
+    skeleton, text = skeletons[size], encode(opening, documents, skeletons[size])
+    sized = replace(asked, size=size, precision=precision)
+    settings = choices.choose_settings(sized, skeleton, rates, text.train.tokens_as_one, world.size)
+    shape = choices.choose_shape(settings, skeleton, text.tokenizer)
+    model = models.variant(skeleton, **shape)
+    if settings.objective and settings.teacher is None and not model.can_generate:
+        raise InputError(
+            f"--objective {settings.objective} teaches answers, and the model in {settings.init} cannot write one: "
+            "its layers need the whole text at once"
+        )
+    lessons = read_lessons(opening, settings, text) if settings.objective else None
+    initial = initial_weights(opening, model, text.tokenizer)
+    claim, done = compare_claim(family, size, skeleton), folder.step if folder else 0
+    used = checkpoint.seconds(folder.path) if folder else 0.0
+    usual = assignments(asked.set) | shape
+    notes: dict[str, Any] = {
+        "rows": plan_rows(settings),
+        "departures": {} if asked.init else models.departures(family, size, model.config, **usual),
+        "caution": run_folder.describe_caution(asked, text.validation),
+    }
+    plan = Plan(settings, model, text, rates, claim, done, used, lessons, world=world, dial=dial, **notes)
+    plan.check()
+    if folder is None and asked.init:
+        check_tokenizer(settings, text.tokenizer)
+    found = run_folder.fingerprints(text, lessons.fingerprint() if lessons else "", initial.base if initial else "")
+    run_folder.check_processes_agree(world, settings, found)
+    if folder is None:
+        facts = {"parameters": model.num_parameters(), "matmul_rate": rates.products} | found
+        record = Record.new(given, settings, **facts, processes=world.size, architecture=model.config.published())
+        folder = RunFolder(path, record, is_new=True, world=world)
+    else:
+        folder.check_text(found)
+    say((description.describe if asked.plan else description.summarise)(plan, path))
+    return Prepared(plan, folder, lessons, initial)
 
-    opening: Opening
 
-    def plan_run(self) -> Prepared:
-        """Read the text, choose the open settings, print the plan; nothing is written. The model is a skeleton."""
-        folder, world = self.opening.folder, self.opening.world
-        if self.opening.asked.is_lesson:
-            task_for(self.opening.asked)  # so that one that cannot be taught is refused before the text is read
-        family, skeletons = self.candidates()
-        precision = self.choose_precision()
-        rates = self.measure_machine(precision)
-        given = replace(self.opening.asked, model=family)
-        asked, documents, dial = self.choose_text(given, skeletons, rates)
-        size = dial.choose(asked)
-        path = folder.path if folder else Path(asked.out or next(places.unused_folders(f"{family}-{size}")))
-        skeleton, text = skeletons[size], self.encode(documents, skeletons[size])
-        sized = replace(asked, size=size, precision=precision)
-        settings = choices.choose_settings(sized, skeleton, rates, text.train.tokens_as_one, world.size)
-        shape = choices.choose_shape(settings, skeleton, text.tokenizer)
-        model = models.variant(skeleton, **shape)
-        if settings.objective and settings.teacher is None and not model.can_generate:
-            raise InputError(
-                f"--objective {settings.objective} teaches answers, and the model in {settings.init} cannot write one: "
-                "its layers need the whole text at once"
-            )
-        lessons = self.read_lessons(settings, text) if settings.objective else None
-        initial = self.initial_weights(model, text.tokenizer)
-        claim, done = compare_claim(family, size, skeleton), folder.step if folder else 0
-        used = checkpoint.seconds(folder.path) if folder else 0.0
-        usual = assignments(asked.set) | shape
-        notes: dict[str, Any] = {
-            "rows": plan_rows(settings),
-            "departures": {} if asked.init else models.departures(family, size, model.config, **usual),
-            "caution": run_folder.describe_caution(asked, text.validation),
-        }
-        plan = Plan(settings, model, text, rates, claim, done, used, lessons, world=world, dial=dial, **notes)
-        plan.check()
-        if folder is None and asked.init:
-            check_tokenizer(settings, text.tokenizer)
-        found = run_folder.fingerprints(text, lessons.fingerprint() if lessons else "", initial.base if initial else "")
-        run_folder.check_processes_agree(world, settings, found)
-        if folder is None:
-            facts = {"parameters": model.num_parameters(), "matmul_rate": rates.products} | found
-            record = Record.new(given, settings, **facts, processes=world.size, architecture=model.config.published())
-            folder = RunFolder(path, record, is_new=True, world=world)
+def candidates(opening: Opening) -> tuple[str, dict[str, LanguageModel]]:
+    """Return the family, and the models to choose from by size; a run with --init has the size of its start.
+
+    A run that is continued has noted its shape: its size may have another one today, and its start may be gone.
+    """
+    asked, folder = opening.asked, opening.folder
+    if folder and (noted := folder.record.architecture):
+        family, _, skeleton = models.start_from(noted, folder.path / RECORD, asked.model, "auto")
+        return family, {asked.size: skeleton}
+    changes = assignments(asked.set)
+    if not asked.init:
+        fields = models.recipe(asked.model, divides_layers=asked.pipeline)
+        sizes = ladder(asked.model, asked.size)
+        return asked.model, {size: models.for_training(asked.model, size, fields, **changes) for size in sizes}
+    source = models.model_below(asked.init) / CONFIG
+    wanted = asked.model if folder or "model" in opening.explicit else None
+    family, size, skeleton = models.start_from(read_json(source), source, wanted, asked.size, **changes)
+    return family, {size: skeleton}
+
+
+def choose_precision(opening: Opening) -> str:
+    """Return the precision that all processes can compute in at a gain, or the one that was given."""
+    have_bfloat16 = opening.world.collect(backend.multiplies_bfloat16())
+    return choices.choose_precision(opening.asked, gains_by_bfloat16=all(have_bfloat16))
+
+
+def measure_machine(opening: Opening, precision: str) -> costs.Rates:
+    """Choose threads and matmul backend, and return how fast all processes compute together."""
+    asked, world = opening.asked, opening.world
+    if changed := compare_threads(opening):
+        say(changed)
+    threads = asked.threads and min(asked.threads, processors.count())  # a continued run as it began
+    hardware.prepare(threads, world.sharing)
+    backend.use(asked.matmul, precision)
+    return costs.Rates(*(total(world, rate) for rate in costs.measure_rates()))
+
+
+def compare_threads(opening: Opening) -> str:
+    """Return a line that says what changes for a run that began with other processes or more threads, or ""."""
+    folder, now, change = opening.folder, opening.world.size, ""
+    threads, most = opening.asked.threads or 1, processors.count()
+    if folder and folder.record.processes != now:
+        before = plural(folder.record.processes, "process")
+        change = f"this run has been trained by {before} so far, and continues with {now}"
+    elif folder and threads > most:
+        change = f"this run began with {threads} threads, and this computer has {most}"
+    if not change:
+        return ""
+    return (
+        f"{change}: sums are added in another order, so this run stays close to one that never stopped, but does "
+        "not equal it bit for bit"
+    )
+
+
+def choose_text(
+    opening: Opening, asked: TrainConfig, skeletons: dict[str, LanguageModel], rates: costs.Rates
+) -> tuple[TrainConfig, corpus.Corpus | mixture.Mixture, Dial]:
+    """Read the text, and return the settings that name it, the text itself and what chooses a size for it.
+
+    Where no text is named, the time of the run decides (`choices.MOST_PASSES`), so the default one is read first.
+    """
+    goal, named = models.smallest_published(asked.model), choices.name_text(asked)
+    text, may_add_source = read_corpus(named), choices.may_add_source(asked)
+    dial = Dial(skeletons, rates, text.bytes_as_one, goal, opening.world.size, may_add_source)
+    if not may_add_source or (passes := dial.passes(named)) <= choices.MOST_PASSES:
+        return named, text, dial
+    say(
+        f"this run would read {named.data} about {format_estimate(passes)} times, so a fifth of its tokens come "
+        f"from python-source; --data {named.data} reads the documentation alone"
+    )
+    more = choices.with_source(asked)
+    text = read_corpus(more)
+    return more, text, replace(dial, text_bytes=text.bytes_as_one, may_add_source=False)
+
+
+def read_corpus(asked: TrainConfig) -> corpus.Corpus | mixture.Mixture:
+    """Read the documents to train on and the held-out ones; raises InputError if they are too few."""
+    with phase(f"reading {asked.text_name}"):
+        try:
+            found = mixture.load(asked.text_name, held_out=asked.held_out, progress=say)
+            mixture.check_enough(found, test=asked.test)
+            run_folder.check_beginnings(asked, found.split().test)
+        except MemoryError:
+            raise RunError(f"the memory is too small for {asked.text_name}; give a part of this text") from None
+        return found
+
+
+def encode(opening: Opening, text: corpus.Corpus | mixture.Mixture, skeleton: LanguageModel) -> TokenizedCorpus:
+    """Load or train the tokenizer of a model, and encode the corpus."""
+    asked, folder = opening.asked, opening.folder
+    with phase("preparing the tokens"):
+        wanted, kind = asked.vocab or skeleton.config.vocab_size, asked.tokenizer or "byte-level"
+        known = folder.path if folder else None if kind in tokenizer.KINDS else kind
+        if known:
+            tok = tokenizer.load(known)
         else:
-            folder.check_text(found)
-        say((description.describe if asked.plan else description.summarise)(plan, path))
-        return Prepared(plan, folder, lessons, initial)
+            tok = tokenizer.KINDS[kind](text.sample(), wanted, threads=hardware.threads())
+        return TokenizedCorpus.of(text, tok, skeleton.config.vocab_size)
 
-    def candidates(self) -> tuple[str, dict[str, LanguageModel]]:
-        """Return the family, and the models to choose from by size; a run with --init has the size of its start.
 
-        A run that is continued has noted its shape: its size may have another one today, and its start may be gone.
-        """
-        asked, folder = self.opening.asked, self.opening.folder
-        if folder and (noted := folder.record.architecture):
-            family, _, skeleton = models.start_from(noted, folder.path / RECORD, asked.model, "auto")
-            return family, {asked.size: skeleton}
-        changes = assignments(asked.set)
-        if not asked.init:
-            fields = models.recipe(asked.model, divides_layers=asked.pipeline)
-            sizes = ladder(asked.model, asked.size)
-            return asked.model, {size: models.for_training(asked.model, size, fields, **changes) for size in sizes}
-        source = models.model_below(asked.init) / CONFIG
-        wanted = asked.model if folder or "model" in self.opening.explicit else None
-        family, size, skeleton = models.start_from(read_json(source), source, wanted, asked.size, **changes)
-        return family, {size: skeleton}
+def read_lessons(opening: Opening, settings: RunSettings, text: TokenizedCorpus) -> Lessons:
+    """Read the data to teach in place of a text, in the form that the model will chat in, or load a teacher."""
+    known = opening.folder.path if opening.folder else settings.tokenizer or ""
+    if settings.teacher is not None:
+        return distillation_for(settings, text)
+    return lessons_for(settings, tokenizer.load_chat(known, tokenizer.load(known), is_untaught=True), text)
 
-    def choose_precision(self) -> str:
-        """Return the precision that all processes can compute in at a gain, or the one that was given."""
-        have_bfloat16 = self.opening.world.collect(backend.multiplies_bfloat16())
-        return choices.choose_precision(self.opening.asked, gains_by_bfloat16=all(have_bfloat16))
 
-    def measure_machine(self, precision: str) -> costs.Rates:
-        """Choose threads and matmul backend, and return how fast all processes compute together."""
-        asked, world = self.opening.asked, self.opening.world
-        if changed := self.compare_threads():
-            say(changed)
-        threads = asked.threads and min(asked.threads, processors.count())  # a continued run as it began
-        hardware.prepare(threads, world.sharing)
-        backend.use(asked.matmul, precision)
-        return costs.Rates(*(total(world, rate) for rate in costs.measure_rates()))
-
-    def compare_threads(self) -> str:
-        """Return a line that says what changes for a run that began with other processes or more threads, or ""."""
-        folder, now, change = self.opening.folder, self.opening.world.size, ""
-        threads, most = self.opening.asked.threads or 1, processors.count()
-        if folder and folder.record.processes != now:
-            before = plural(folder.record.processes, "process")
-            change = f"this run has been trained by {before} so far, and continues with {now}"
-        elif folder and threads > most:
-            change = f"this run began with {threads} threads, and this computer has {most}"
-        if not change:
-            return ""
-        return (
-            f"{change}: sums are added in another order, so this run stays close to one that never stopped, but does "
-            "not equal it bit for bit"
-        )
-
-    def choose_text(
-        self, asked: TrainConfig, skeletons: dict[str, LanguageModel], rates: costs.Rates
-    ) -> tuple[TrainConfig, corpus.Corpus | mixture.Mixture, Dial]:
-        """Read the text, and return the settings that name it, the text itself and what chooses a size for it.
-
-        Where no text is named, the time of the run decides (`choices.MOST_PASSES`), so the default one is read first.
-        """
-        goal, named = models.smallest_published(asked.model), choices.name_text(asked)
-        text, may_add_source = self.read_corpus(named), choices.may_add_source(asked)
-        dial = Dial(skeletons, rates, text.bytes_as_one, goal, self.opening.world.size, may_add_source)
-        if not may_add_source or (passes := dial.passes(named)) <= choices.MOST_PASSES:
-            return named, text, dial
-        say(
-            f"this run would read {named.data} about {format_estimate(passes)} times, so a fifth of its tokens come "
-            f"from python-source; --data {named.data} reads the documentation alone"
-        )
-        more = choices.with_source(asked)
-        text = self.read_corpus(more)
-        return more, text, replace(dial, text_bytes=text.bytes_as_one, may_add_source=False)
-
-    def read_corpus(self, asked: TrainConfig) -> corpus.Corpus | mixture.Mixture:
-        """Read the documents to train on and the held-out ones; raises InputError if they are too few."""
-        with phase(f"reading {asked.text_name}"):
-            try:
-                found = mixture.load(asked.text_name, held_out=asked.held_out, progress=say)
-                mixture.check_enough(found, test=asked.test)
-                run_folder.check_beginnings(asked, found.split().test)
-            except MemoryError:
-                raise RunError(f"the memory is too small for {asked.text_name}; give a part of this text") from None
-            return found
-
-    def encode(self, text: corpus.Corpus | mixture.Mixture, skeleton: LanguageModel) -> TokenizedCorpus:
-        """Load or train the tokenizer of a model, and encode the corpus."""
-        asked, folder = self.opening.asked, self.opening.folder
-        with phase("preparing the tokens"):
-            wanted, kind = asked.vocab or skeleton.config.vocab_size, asked.tokenizer or "byte-level"
-            known = folder.path if folder else None if kind in tokenizer.KINDS else kind
-            if known:
-                tok = tokenizer.load(known)
-            else:
-                tok = tokenizer.KINDS[kind](text.sample(), wanted, threads=hardware.threads())
-            return TokenizedCorpus.of(text, tok, skeleton.config.vocab_size)
-
-    def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:
-        """Read the data to teach in place of a text, in the form that the model will chat in, or load a teacher."""
-        known = self.opening.folder.path if self.opening.folder else settings.tokenizer or ""
-        if settings.teacher is not None:
-            return distillation_for(settings, text)
-        return lessons_for(settings, tokenizer.load_chat(known, tokenizer.load(known), is_untaught=True), text)
-
-    def initial_weights(self, model: LanguageModel, tok: Tokenizer) -> InitialWeights | None:
-        """Return the weights that a run starts from, if some were named; to train adapters, freeze the model."""
-        asked, folder = self.opening.asked, self.opening.folder
-        if not asked.init or (folder and folder.has_checkpoint and not asked.adapter_rank):
-            return None  # a checkpoint has all weights, except those under adapters
-        initial = models.initial_weights_for(model, asked.init)
-        if asked.adapter_rank:
-            return initial.adapted(model, asked.adapter_rank, sorted(tok.specials.values()))
-        if initial.grown:
-            say(f"{asked.init} grows, and computes the same function as before: {initial.grown}")
-        return initial
+def initial_weights(opening: Opening, model: LanguageModel, tok: Tokenizer) -> InitialWeights | None:
+    """Return the weights that a run starts from, if some were named; to train adapters, freeze the model."""
+    asked, folder = opening.asked, opening.folder
+    if not asked.init or (folder and folder.has_checkpoint and not asked.adapter_rank):
+        return None  # a checkpoint has all weights, except those under adapters
+    initial = models.initial_weights_for(model, asked.init)
+    if asked.adapter_rank:
+        return initial.adapted(model, asked.adapter_rank, sorted(tok.specials.values()))
+    if initial.grown:
+        say(f"{asked.init} grows, and computes the same function as before: {initial.grown}")
+    return initial
 
 
 def build(prepared: Prepared, lock: FolderLock, clock: Callable[[], float], guests: Sequence[Guest] = ()) -> Run:
     """Give the model its weights, new ones or those of a checkpoint, and write the run folder."""
     plan, folder, lessons, initial = prepared
     settings, model = plan.settings, plan.model
-    plan.check_memory()
+    if lack := plan.lack_of_memory():
+        raise InputError(lack)
     saved = checkpoint.load(folder.path) if folder.has_checkpoint else None
     model.initialise(settings.seed, settings.dtype)
     model.recompute_layers(settings.checkpointing)

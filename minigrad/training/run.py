@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from minigrad.distributed.pipeline import Pipeline
 from minigrad.distributed.world import check_equal
 from minigrad.errors import DivergenceError, InputError
 from minigrad.evaluate.losses import BATCH_TOKENS, Score
+from minigrad.formats.weights import hash_of_arrays
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import Optimizer
 from minigrad.system.terminal import phase
@@ -56,6 +56,16 @@ class Finding(NamedTuple):
     figures: dict[str, float]
     verdict: str
     drawn: Collection[str] = ()
+
+
+def joined(parts: Iterable[Mapping[str, Any]], taken: Collection[str], refusal: str) -> dict[str, Any]:
+    """Return the values of all parts; raises InputError, which is `refusal` with the name, for a name that is taken."""
+    found = dict[str, Any]()
+    for name, value in (each for part in parts for each in part.items()):
+        if name in found or name in taken:
+            raise InputError(refusal.format(repr(name)))
+        found[name] = value
+    return found
 
 
 class Guest:
@@ -179,10 +189,6 @@ class Run:
         """Whether something that is done every `every` steps is done now; after the last step everything is."""
         return self.is_finished or self.step % every == 0
 
-    def tokens_before(self, step: int) -> int:
-        """Return the number of tokens that the steps before `step` read."""
-        return self.plan.tokens_before(step)
-
     def spans_of(self, text: TokenFile) -> Spans:
         """Return a text as the run evaluates it."""
         return spans(self.settings.documents, text, self.settings.context)
@@ -259,15 +265,10 @@ class Run:
 
     def arrays_of_guests(self) -> Arrays:
         """Return the arrays that guests keep in a checkpoint; raises InputError for a name that it has already."""
-        found: Arrays = {}
         moments = optimizers.named_moments(self.model, self.optimizer)
         taken = {*self.model.state_dict(), *(f"{name}.{kind}" for name, _, kinds in moments for kind in kinds)}
-        for guest in self.guests:
-            own, kind = guest.arrays(self), type(guest).__name__
-            if twice := sorted((taken | found.keys()) & own.keys()):
-                raise InputError(f"a checkpoint has another array called {twice[0]!r}: rename that of {kind}")
-            found |= own
-        return found
+        refusal = "a checkpoint has another array called {}: give that of a guest another name"
+        return joined((guest.arrays(self) for guest in self.guests), taken, refusal)
 
     def read(self) -> Batch:
         """Return what the source of the run has for all parts of the step about to be taken."""
@@ -300,11 +301,8 @@ class Run:
     def check_equal_weights(self) -> None:
         """Raise RunError if the weights of processes differ: a run would mix two models unnoticed."""
         if self.world.size > 1:
-            digest = hashlib.blake2b(digest_size=16)
-            for parameter in self.model.parameters():
-                digest.update(parameter.data.data)
-            last = self.describe_last_checkpoint()
-            check_equal(self.world, f"weights after step {self.step:,}", digest.hexdigest(), last)
+            found, last = hash_of_arrays(self.model.state_dict()), self.describe_last_checkpoint()
+            check_equal(self.world, f"weights after step {self.step:,}", found, last)
 
     def divergence(self, what: str, *, is_over: bool = False) -> DivergenceError:
         """Return the error of a run that diverged in the step it takes, or in the last one if that `is_over`."""

@@ -49,7 +49,9 @@ class Attention(nn.Module):
 
     def figures(self) -> dict[str, float | list[float]]:
         """Return the share of tokens that saw far keys in the last training pass, in an adaptive layer."""
-        return {"far_share": self.pattern.far_share} if self.pattern.kind == "adaptive" else {}
+        if isinstance(self.pattern, AttentionPattern) and self.pattern.kind == "adaptive":
+            return {"far_share": self.pattern.far_share}
+        return {}
 
     def describe_attention(self) -> str:
         """Say in a sentence which tokens a token attends to, for the page that explains a text; "" if it is learned."""

@@ -168,7 +168,7 @@ class LearnedPattern(Module):
     patterns, which a new model then has from the start.
     """
 
-    kind, far_share = LEARNED, math.nan
+    kind = LEARNED
 
     def __init__(self, num_heads: int, window: int, block: int, top_k: int) -> None:
         self.block, self.num_heads = block, num_heads
@@ -219,11 +219,6 @@ class PatternCache(KeyValueCache):
     def kind(self) -> tuple[Any, ...]:
         """What caches of one model have in common, with the sizes of blocks."""
         return *super().kind, self.blocks
-
-    def memory(self) -> tuple[Array, Array, Array, Array, Array]:
-        """Return what a step of a program reads, with the means of the blocks."""
-        keys, values, _, _, sums = super().memory()
-        return keys, values, self.far_keys, self.far_values, sums
 
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
         """Store the new keys and values of one layer, and the means of the blocks that they complete."""

@@ -68,10 +68,6 @@ class WiolaCache(KeyValueCache):
         """What caches of one model have in common, with the width of the sums."""
         return *super().kind, self.sums.shape[-1]
 
-    def memory(self) -> tuple[Array, Array, Array, Array, Array]:
-        """Return what a step of a program reads, with the sums of the outputs."""
-        return *super().memory()[:4], self.sums
-
     def _changing(self) -> list[Array]:
         """Return views of the arrays that later tokens change, unlike keys and values: (batch, ...) each."""
         pending = [array for each in self.pending.values() for array in vars(each).values()]

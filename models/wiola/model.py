@@ -13,7 +13,7 @@ from minigrad import nn, ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.nn import Layout
-from minigrad.nn.cache import Cache
+from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.language_model import LanguageModel
 from minigrad.pages.explain.trace import Trace
 from models.wiola.attention import GatedCrossLayerAttention, Pass
@@ -123,7 +123,7 @@ class Wiola(LanguageModel):
         """Return the embedding module."""
         return self.model.embed_tokens
 
-    def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> Cache:
+    def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> KeyValueCache:
         """Return an empty cache for `batch_size` sequences of up to `max_length` tokens (by default the context).
 
         Raises InputError with the summaries of the paper.

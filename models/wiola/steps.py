@@ -29,8 +29,7 @@ def _blend(trace: Recorder, a: Unknown, b: Unknown, gate: Unknown) -> Unknown:
 
 @lowers(with_context)
 def _with_context(trace: Recorder, attended: Unknown, q: Unknown, k: Unknown, v: Unknown, logit: Tensor) -> Unknown:
-    trace.agree("number of heads", q.shape[1])
-    trace.agree("number of heads of keys", k.shape[2])
+    trace.agree(num_heads=q.shape[1], num_kv_heads=k.shape[2])
     return trace.step(codes.ATTEND_TO_FEW, q, k, v, over=attended, operands=[ops.sigmoid(logit)])
 
 

@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from minigrad.cli.exits import exit_code, explain_missing_package, explain_system_error
+from minigrad.cli.exits import exit_code, explain_system_error
 from minigrad.errors import InputError, RunError
 from minigrad.system.signals import Stopped
 from minigrad.system.terminal import installation
@@ -37,8 +37,9 @@ def test_an_error_of_the_system_names_the_file_where_it_is_known(error, kind, me
 
 
 def test_a_missing_package_comes_with_the_command_that_installs_it():
-    found = explain_missing_package(ModuleNotFoundError("No module named 'regex'"))
-    assert str(found) == f"No module named 'regex'; run: {installation()}"
+    told, work = Mock(), Mock(side_effect=ModuleNotFoundError("No module named 'regex'"))
+    assert exit_code("a program", work, interrupted="", less_memory="", tell=told) == 1
+    assert f"No module named 'regex'; run: {installation()}" in told.call_args.args[0]
 
 
 class WrongInputError(ValueError):

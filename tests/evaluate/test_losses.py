@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,14 +43,14 @@ class Same(LanguageModel):
         return Tensor(np.where(targets == IGNORE, 0.0, math.log(TOK.vocab_size)))
 
 
-def prepared(folder: Path) -> token_files.TokenFile:
-    return token_files.prepare(TEXTS, TOK, folder=folder)
+def prepared() -> token_files.TokenFile:
+    return token_files.prepare(TEXTS, TOK)
 
 
 @pytest.mark.parametrize("context", [2, 7, 16, 1000])
 @pytest.mark.parametrize("overlap", [0.0, 0.5, 0.9])
 def test_a_uniform_model_costs_log2_of_the_vocabulary_for_each_token(tmp_path, context, overlap):
-    tokens, model = prepared(tmp_path), Same()
+    tokens, model = prepared(), Same()
     spans = reading.spans("packed" if context > 6 else "windows", tokens, min(context, 50))
     scores: list[Any] = [whole(token_losses(model, spans, LENGTHS, context=context, overlap=overlap))]
     assert model.asked == tokens.tokens[1:].tolist()
@@ -77,7 +76,7 @@ def test_a_limit_evaluates_about_that_many_tokens_spread_over_the_text():
 
 def test_processes_share_the_batches(tmp_path, monkeypatch):
     monkeypatch.setattr(losses, "BATCH_TOKENS", 16)
-    spans, alone = Documents(prepared(tmp_path), 16).spans(), Same()
+    spans, alone = Documents(prepared(), 16).spans(), Same()
 
     def shared(world: Any) -> tuple[losses.Score, list[Any]]:
         model = Same()
@@ -104,14 +103,14 @@ def test_training_mode_comes_back_after_an_error(tmp_path):
 
     model = Broken()
     with pytest.raises(ZeroDivisionError):
-        evaluate(model, reading.spans("windows", prepared(tmp_path), 8), LENGTHS, context=8)
+        evaluate(model, reading.spans("windows", prepared(), 8), LENGTHS, context=8)
     assert model.training
 
 
 def test_each_token_is_predicted_from_at_least_half_a_window(tmp_path):
     shape: dict[str, Any] = {"num_layers": 2, "width": 16, "head_dim": 8, "feed_forward": 32, "context_length": 64}
     model = models.build("vidya-v2", vocab_size=TOK.vocab_size, init_std=0.5, **shape)
-    tokens = prepared(tmp_path)
+    tokens = prepared()
     row = tokens.tokens.astype(int)
     score = evaluate(model, reading.spans("windows", tokens, 8), LENGTHS, context=8)
     nats = 0.0
@@ -125,7 +124,7 @@ def test_each_token_is_predicted_from_at_least_half_a_window(tmp_path):
 def test_tokens_that_complete_a_repeated_pair_are_scored_apart(tmp_path):
     shape: dict[str, Any] = {"num_layers": 1, "width": 16, "head_dim": 8, "feed_forward": 32, "context_length": 64}
     model = models.build("vidya-v2", vocab_size=TOK.vocab_size, init_std=0.5, **shape)
-    spans = Documents(prepared(tmp_path), 16).spans()
+    spans = Documents(prepared(), 16).spans()
     score = evaluate(model, spans, LENGTHS, context=16)
     nats: dict[bool, list[float]] = {True: [], False: []}
     for start, length in zip(spans.starts, spans.lengths, strict=True):
@@ -151,10 +150,10 @@ def test_a_text_without_repeated_pairs_has_no_loss_of_them():
 def test_documents_are_evaluated_as_if_each_were_the_only_one(tmp_path):
     shape: dict[str, Any] = {"num_layers": 2, "width": 16, "head_dim": 8, "feed_forward": 32, "context_length": 64}
     model = models.build("vidya-v2", vocab_size=TOK.vocab_size, init_std=0.5, **shape)
-    together = evaluate(model, Documents(prepared(tmp_path), 16).spans(), LENGTHS, context=16)
+    together = evaluate(model, Documents(prepared(), 16).spans(), LENGTHS, context=16)
     nats = tokens = 0.0
     for text in TEXTS:
-        alone = token_files.prepare([text], TOK, folder=tmp_path)
+        alone = token_files.prepare([text], TOK)
         score = evaluate(model, reading.spans("windows", alone, 16), LENGTHS, context=16)
         nats, tokens = nats + score.loss * score.tokens, tokens + score.tokens
     assert together.tokens == tokens

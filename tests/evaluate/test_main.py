@@ -22,7 +22,6 @@ from minigrad.evaluate.__main__ import main
 from minigrad.evaluate.losses import evaluate, evaluation_batches, predictions
 from minigrad.generation.decoding import document
 from minigrad.kernels.gemm import backend
-from minigrad.training.folder.run_folder import fingerprint
 from tests.models import tiny
 from tests.small_runs import quick_runs, record, run, write_text
 
@@ -154,7 +153,7 @@ def test_of_text_that_only_judges_a_run_nothing_else_is_read(finished, evaluated
         content["settings"] |= {"data": data, "held_out": held_out}
         (copy / "minigrad.json").write_text(json.dumps(content), encoding="utf-8")
 
-    write("gone.txt", str(judged), fingerprint(tokens))
+    write("gone.txt", str(judged), tokens.digest)
     found = evaluated(copy, "--json")
     assert found["text"] == f"validation text of the run (text in {judged})"
     assert found["bytes"] == len(judged.read_bytes())
@@ -170,7 +169,7 @@ def test_of_text_that_only_judges_a_run_nothing_else_is_read(finished, evaluated
     (copy / "minigrad.json").write_text(json.dumps(content), encoding="utf-8")
     found = evaluated(copy, "--data", judged, "--json")
     assert found["text"] == f"text in {judged}, on which a model that it began or learned from was trained"
-    write("gone.txt", str(judged), fingerprint(tokens))
+    write("gone.txt", str(judged), tokens.digest)
     assert evaluated(copy, "--json")["text"].endswith(f"(text in {judged}). Caution: the text has changed")
     write("gone.txt", "python-docs", "that of another Python")
     for data in ([], ["--data", "python-docs"]):

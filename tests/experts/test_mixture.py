@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigrad import Tensor, nn, no_grad
-from minigrad.experts.mixture import Experts, Routing, balance_loss
+from minigrad.experts.mixture import Experts, balance_loss
 from minigrad.nn.layout import Layout
 from minigrad.nn.loss_pass import LossPass, computing
 from minigrad.typing import Array
@@ -95,8 +95,8 @@ def test_dropout_acts_on_the_sum_in_training_alone() -> None:
     np.testing.assert_allclose(block.eval()(Tensor(x)).data, expected)
 
 
-def routing(probabilities: Array, per_token: int) -> Routing:
-    return Routing(Tensor(probabilities), np.argsort(-probabilities, axis=1, kind="stable")[:, :per_token])
+def routed(probabilities: Array, per_token: int) -> tuple[Tensor, Array]:
+    return Tensor(probabilities), np.argsort(-probabilities, axis=1, kind="stable")[:, :per_token]
 
 
 def test_a_loss_gets_the_balance_loss_times_its_weight() -> None:
@@ -105,15 +105,15 @@ def test_a_loss_gets_the_balance_loss_times_its_weight() -> None:
     with computing(current):
         block(Tensor(x))
     scores = np.exp(x @ block.gate.weight.data.T)
-    found = routing(scores / scores.sum(axis=1, keepdims=True), 2)
+    found = routed(scores / scores.sum(axis=1, keepdims=True), 2)
     (added,) = current.added
-    assert added.item() == pytest.approx(0.25 * balance_loss(found, current.counted, current.layout).item())
+    assert added.item() == pytest.approx(0.25 * balance_loss(*found, current.counted, current.layout).item())
 
 
 def test_the_balance_loss_is_1_if_the_load_is_equal_and_the_number_of_experts_if_one_gets_everything() -> None:
     rows, all_rows = Layout.packed([4]), np.ones(4, bool)
-    assert balance_loss(routing(np.eye(4), 1), all_rows, rows).item() == 1.0
-    assert balance_loss(routing(np.tile([1.0, 0.0, 0.0, 0.0], (4, 1)), 1), all_rows, rows).item() == 4.0
+    assert balance_loss(*routed(np.eye(4), 1), all_rows, rows).item() == 1.0
+    assert balance_loss(*routed(np.tile([1.0, 0.0, 0.0, 0.0], (4, 1)), 1), all_rows, rows).item() == 4.0
 
 
 @given(
@@ -125,12 +125,12 @@ def test_the_balance_loss_is_the_formula_in_each_sequence_and_their_mean_by_rows
 ) -> None:
     rng, layout = np.random.default_rng(seed), Layout.packed(lengths)
     p = rng.dirichlet(np.ones(3), sum(lengths))
-    found, counted = routing(p, per_token), rng.random(len(p)) < 0.7
+    (shares, chosen), counted = routed(p, per_token), rng.random(len(p)) < 0.7
     total = 0.0
     for a, b in itertools.pairwise(layout.offsets):
         rows = np.flatnonzero(counted[a:b]) + a
         if len(rows):
-            f = np.bincount(found.chosen[rows].reshape(-1), minlength=3) / (len(rows) * per_token)
+            f = np.bincount(chosen[rows].reshape(-1), minlength=3) / (len(rows) * per_token)
             total += len(rows) * 3 * float(f @ p[rows].mean(axis=0))
     wanted = total / max(counted.sum(), 1)
-    assert balance_loss(found, counted, layout).item() == pytest.approx(wanted, rel=1e-9)
+    assert balance_loss(shares, chosen, counted, layout).item() == pytest.approx(wanted, rel=1e-9)

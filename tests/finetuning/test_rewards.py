@@ -124,13 +124,13 @@ def test_grpo_alone_has_a_reference_which_reads_every_answer(objective: str, sha
     assert some.read_by_teacher == share
     assert (some.teacher is not None) == (objective == "grpo")
     some.begin(build())
-    assert (some.reference is not None) == (objective == "grpo")
 
 
 def test_the_reference_of_grpo_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the model learns, the reference stays what it was, in memory of its own; the loss notices the difference."""
     some = practice()
-    some.model, some.reference = build(), build()
+    some.model, reference = build(), build()
+    some.make_reference = lambda: reference
     # The rewards of the first question differ; of the others only the divergence is left, and that is 0 at first.
     monkeypatch.setattr(some, "_rewards", lambda _, rollouts: (np.arange(len(rollouts.answers)) == 0).astype(float))
     begin = some.batch(seed=0, step=0, batch_size=8)
@@ -150,7 +150,8 @@ def test_the_reference_of_grpo_is_frozen(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_equal_rewards_teach_nothing_not_even_the_distance_from_the_reference() -> None:
     some = practice()
-    some.model, some.reference = build(), build()
+    some.model, reference = build(), build()
+    some.make_reference = lambda: reference
     with no_grad():
         for parameter in some.model.parameters():
             parameter[...] = 1.2 * parameter.data

@@ -34,20 +34,20 @@ def test_texts_that_grow_are_chosen_and_cut_are_read_as_if_they_were_new(family,
     context = Context(Decoder(model), texts, LIMIT)
     for step in range(5):  # the longest text has at most 5 tokens, gets at most 4 in a step, and may then try 3 more
         found = context.logits()
-        for text, row in zip(context.texts, found, strict=True):
+        for text, row in zip((row.tokens for row in context.rows), found, strict=True):
             wanted = fresh(model, text)
             assert np.abs(row[-1] - wanted).max() <= 1e-5 * max(1, np.abs(wanted).max())
         action = data.draw(st.sampled_from(["select", "cut", "grow"]))
         if action == "select":
-            context.select(data.draw(st.lists(st.integers(0, len(context.texts) - 1), min_size=1, max_size=3)))
+            context.select(data.draw(st.lists(st.integers(0, len(context.rows) - 1), min_size=1, max_size=3)))
         if action == "cut":
             context.mark()
-            kept = context.lengths
+            kept = np.array([len(row.tokens) for row in context.rows])
             for new in range(3):
-                context.append([(seed + step + new) % tiny.VOCAB] * len(context.texts))
+                context.append([(seed + step + new) % tiny.VOCAB] * len(context.rows))
             context.logits(last=2)
             context.truncate(kept + data.draw(st.integers(0, 3)))
-        context.append([(seed + step) % tiny.VOCAB] * len(context.texts))
+        context.append([(seed + step) % tiny.VOCAB] * len(context.rows))
 
 
 def test_several_last_positions_are_those_of_single_steps():
@@ -79,7 +79,8 @@ def test_each_text_outgrows_the_context_by_itself(family):
     texts = [tiny.tokens(length, 1, length)[0].tolist() for length in (LIMIT - 4, 3, LIMIT - 2, LIMIT + 5)]
     context, starts = Context(Decoder(model), texts, 100), [0, 0, 0, 5]
     for step in range(9):
-        for number, (row, text) in enumerate(zip(context.logits(), context.texts, strict=True)):
+        for number, (row, read) in enumerate(zip(context.logits(), context.rows, strict=True)):
+            text = read.tokens
             if len(text) - starts[number] > LIMIT:
                 starts[number] = len(text) - LIMIT // 2
             wanted = fresh(model, text, starts[number])
@@ -87,7 +88,7 @@ def test_each_text_outgrows_the_context_by_itself(family):
         if step == 5:  # one ends, and stays in the cache without being read
             context.select([0, 1, 3])
             starts = [starts[0], starts[1], starts[3]]
-        context.append([step] * len(context.texts))
+        context.append([step] * len(context.rows))
 
 
 def test_long_texts_are_read_in_parts(monkeypatch):
@@ -109,12 +110,12 @@ def test_long_texts_are_read_in_parts(monkeypatch):
 def test_texts_that_end_one_by_one_are_seldom_copied():
     model = tiny.build("gpt2").eval()
     context, copied = Context(Decoder(model), [[1]] * 8, LIMIT), 0
-    while len(context.texts) > 1:
+    while len(context.rows) > 1:
         before = context._cache
-        context.select(range(1, len(context.texts)))
+        context.select(range(1, len(context.rows)))
         copied += context._cache is not before
-        context.append([2] * len(context.texts))
-        assert context.logits().shape == (len(context.texts), 1, tiny.VOCAB)
+        context.append([2] * len(context.rows))
+        assert context.logits().shape == (len(context.rows), 1, tiny.VOCAB)
     assert copied == 3
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigrad import InputError, ShapeError
-from minigrad.nn import Cache, Layout
+from minigrad.nn import KeyValueCache, Layout
 from minigrad.nn.language_model import LanguageModel
 from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array
@@ -33,7 +33,7 @@ def parts(rows: Array, begun: Array, counts: Array) -> Array:
     return np.concatenate([row[a : a + n] for row, a, n in zip(rows, begun, counts, strict=True)])
 
 
-def read(decoder: Decoder, ids: Array, cache: Cache, counts: Any) -> Array:
+def read(decoder: Decoder, ids: Array, cache: KeyValueCache, counts: Any) -> Array:
     """Read further tokens of each text, by the decoder where these are one or none; return their logits, packed."""
     new, layout = parts(ids, cache.lengths, counts), Layout.packed(counts)
     if layout.lengths.max() == 1:

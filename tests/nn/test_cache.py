@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigrad import GraphError, InputError, ShapeError, Tensor, no_grad
-from minigrad.nn import Cache, KeyValueCache
+from minigrad.nn import KeyValueCache
 
 
 def rows(count: int, value: float) -> Tensor:
@@ -62,13 +62,6 @@ def test_another_dtype_and_a_layer_that_is_not_there_are_refused() -> None:
         cache.append(1, new, new, np.array([0, 3]))
     with pytest.raises(ShapeError, match=r"computes layer 1 in float64 and float32; take a cache of model\.new_cache"):
         cache.append(0, Tensor(new.data.astype(np.float64)), new, np.array([0, 3]))
-
-
-def test_a_cache_without_arrays_is_refused_by_name() -> None:
-    with pytest.raises(TypeError, match="Cache has no arrays"):
-        _ = Cache(1, 1).num_bytes
-    with pytest.raises(TypeError, match="Cache cannot select"):
-        Cache(1, 1).select([0])
 
 
 def test_chosen_sequences_have_their_keys_and_go_on_by_themselves() -> None:

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, ShapeError
-from minigrad.nn import Cache, Layout
+from minigrad.nn import KeyValueCache, Layout
 from minigrad.nn.inputs import check_target_weights, check_targets, check_tokens
 
 
 def test_a_batch_is_rectangular_or_packed_and_continues_a_cache() -> None:
     ids, layout = check_tokens([[1, 2], [3, 4]], 8)
     assert (ids.tolist(), layout.lengths.tolist()) == ([[1, 2], [3, 4]], [2, 2])
-    cache = Cache(2, max_length=4)
+    cache = KeyValueCache(num_layers=1, batch_size=2, max_length=4, num_kv_heads=1, head_dim=2)
     cache.advance(np.array([1, 3]))
     _, continued = check_tokens([5, 6], 8, cache, Layout.packed([1, 1]))
     assert continued.positions.tolist() == [1, 3]

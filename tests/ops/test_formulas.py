@@ -66,7 +66,7 @@ def test_a_function_that_runs_a_kernel_has_a_formula_of_its_own(chapter: str) ->
 
 def test_the_operations_with_kernels_are_found() -> None:
     found = {name for chapter in CHAPTERS.values() for name in chapter.public_with_kernels()}
-    assert {"attention", "attention_with_own_key", "matmul", "embedding", "merged_rows"} <= found
+    assert {"attention", "attention_with_own_key", "matmul", "embedding", "prefix_mean"} <= found
     assert not {"add", "reshape", "logsumexp", "logit_chunks"} & found
 
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from minigrad.autograd.tensor import Tensor
-from minigrad.kernels.decoding.kept import Kept
 from minigrad.kernels.decoding.machine import run_program
-from minigrad.kernels.decoding.program import ADD, EMBED, LINEAR, SWIGLU, Share, Step, Texts
-from minigrad.nn.cache import KeyValueCache
+from minigrad.kernels.decoding.program import ADD, EMBED, LINEAR, SWIGLU, Share, Step
+from minigrad.programs.decoder import texts_of
 from minigrad.programs.lower import program_of
 from minigrad.programs.registers import assemble
 from minigrad.programs.trace import Instruction, Recorder, Span, UntraceableError
@@ -26,7 +25,6 @@ def instruction(code: int, source: list[Span], target: int, size: int, **others:
 def recorded(sizes: list[int], instructions: list[Instruction], logits: Span) -> Recorder:
     model = build("gpt2")
     cache = model.new_cache(1, 1)
-    assert isinstance(cache, KeyValueCache)
     recorder = Recorder(np.zeros(1, np.int64), cache, model.config)
     recorder.sizes, recorder.instructions, recorder.logits = sizes, instructions, (logits,)
     return recorder
@@ -105,11 +103,8 @@ def test_between_two_barriers_the_order_of_threads_does_not_matter(family: str, 
     def logits_of(shares: list[Share]) -> Any:
         memory = np.zeros((count, program.size), np.float32)
         cache = model.new_cache(count, 8)
-        assert isinstance(cache, KeyValueCache)
         for position, ids in enumerate(tokens(0, count, 5).T):
-            *rows, sums = cache.memory()
-            stored = map(Kept.of, rows)
-            texts = Texts(ids.astype(np.int64), np.full(count, position), np.arange(count), *stored, sums)
+            texts = texts_of(cache, ids, np.full(count, position), np.arange(count))
             for start, stop in itertools.pairwise(starts):
                 part = table[start:stop].copy()
                 part[:, waits] = 0

@@ -253,7 +253,7 @@ def test_an_interrupt_names_the_run_that_had_begun(capsys, monkeypatch, text, tm
 
 def test_full_memory_and_an_early_interrupt_are_explained(capsys, monkeypatch):
     def end(error: BaseException) -> int:
-        monkeypatch.setattr(preparation, "Preparation", Mock(side_effect=error))
+        monkeypatch.setattr(preparation, "plan_run", Mock(side_effect=error))
         return train_program.main([])
 
     assert end(MemoryError()) == 1
@@ -309,14 +309,14 @@ def test_a_second_process_is_refused_and_changes_nothing(capsys, copy):
 
 def test_of_two_new_runs_in_one_folder_one_is_refused(capsys, monkeypatch, text, tmp_path):
     """Another process makes the folder while this one reads its text."""
-    encode = preparation.Preparation.encode
+    encode = preparation.encode
 
-    def encode_while_another_begins(self, corpus, skeleton):
+    def encode_while_another_begins(*arguments):
         (tmp_path / "run").mkdir()
         writer.take(tmp_path / "run")
-        return encode(self, corpus, skeleton)
+        return encode(*arguments)
 
-    monkeypatch.setattr(preparation.Preparation, "encode", encode_while_another_begins)
+    monkeypatch.setattr(preparation, "encode", encode_while_another_begins)
     with FolderLock() as writer:
         error = refusal(capsys, *flags(settings(text, tmp_path / "run")))
     assert "is being written by another process" in error

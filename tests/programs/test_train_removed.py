@@ -9,7 +9,7 @@ import pytest
 
 import train as train_program
 from minigrad.training.folder.opening import open_run
-from minigrad.training.preparation import Preparation
+from minigrad.training.preparation import plan_run
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
 from tests.killed_runs import Killed, kill, killed_at, stop
@@ -57,7 +57,7 @@ def test_a_run_whose_metrics_are_removed_says_what_is_lost_and_counts_its_time_a
     capsys.readouterr()
     assert train_program.main(["--resume", str(tmp_path / "run"), "--plan"]) == 0
     assert "length      5m 00s (5 steps done): about " in capsys.readouterr().out
-    prepared = Preparation(open_run(TrainConfig(resume=str(tmp_path / "run")))).plan_run()
+    prepared = plan_run(open_run(TrainConfig(resume=str(tmp_path / "run"))))
     assert prepared.plan.used == 60
     stop(monkeypatch, 5, kill)
     with pytest.raises(Killed):

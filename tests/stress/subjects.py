@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
 import shutil
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
@@ -79,15 +81,16 @@ def make(folder: Path) -> list[Subject]:
     (folder / "lines.jsonl").write_text("".join(json.dumps(each) + "\n" for each in documents), encoding="utf-8")
     (folder / "packed.txt.gz").write_bytes(gzip.compress(text.read_bytes()))
     subjects += [Subject(name, folder / name, ("data",)) for name in ("lines.jsonl", "packed.txt.gz", "words.txt")]
-    subjects.append(Subject("tokens", _tokens(text, folder / "tokens"), ("tokens",)))
+    subjects.append(Subject("tokens", _tokens(text, folder), ("tokens",)))
     return subjects
 
 
 def _tokens(text: Path, folder: Path) -> Path:
     """Make a folder with the file of the tokens of a text, as the cache has it."""
     documents = text.read_text(encoding="utf-8").split("\n")
-    token_files.prepare(documents, tokenizer.load(text.parent / "vidya-v2"), folder=folder)
-    return folder
+    with patch.dict(os.environ, MINIGRAD_CACHE=str(folder)):
+        token_files.prepare(documents, tokenizer.load(text.parent / "vidya-v2"))
+    return folder / "tokens"
 
 
 def _in_shards(source: Path, folder: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tokenizer
 from minigrad.errors import InputError, RunError
 from minigrad.training.folder import checkpoint
 from minigrad.training.keeping import restore, save
@@ -38,6 +39,17 @@ def test_the_first_process_writes_what_one_process_continues_from(make, tmp_path
         assert one == pytest.approx(other, rel=1e-9)
 
 
+def test_a_tokenizer_that_was_deleted_is_written_again(make):
+    run = make()
+    file = run.folder.path / "tokenizer.json"
+    file.write_text("as it is", encoding="utf-8")
+    save(run)
+    assert file.read_text(encoding="utf-8") == "as it is"
+    file.unlink()
+    save(run)
+    assert tokenizer.load(file.parent).encode("to be") == run.text.tokenizer.encode("to be")
+
+
 class Counting(Guest):
     """Keeps an array of its own type."""
 
@@ -65,7 +77,7 @@ def test_a_guest_keeps_no_array_under_a_name_that_is_taken(make, which):
     weight, _ = next(iter(run.model.named_parameters()))
     name = {"of a guest": "counts", "weight": weight, "moment": f"{weight}.m"}[which]
     run.guests += [Counting(), Counting(name)]
-    with pytest.raises(InputError, match=f"a checkpoint has another array called '{name}': rename that of Counting"):
+    with pytest.raises(InputError, match=f"a checkpoint has another array called '{name}': give that of a guest"):
         run.begin()
 
 

@@ -18,7 +18,7 @@ from minigrad.training.folder.record import Record
 from minigrad.training.folder.run_folder import RunFolder
 from minigrad.training.planning import choices
 from minigrad.training.planning.costs import Rates
-from minigrad.training.preparation import Preparation
+from minigrad.training.preparation import choose_precision, choose_text, compare_threads
 from minigrad.training.settings import TrainConfig
 from tests.distributed.rooms import Room, together
 
@@ -36,10 +36,10 @@ def test_a_run_says_what_differs_from_its_beginning(
 ) -> None:
     monkeypatch.setattr(processors, "count", lambda: 2)
     asked, folder = TrainConfig(threads=threads), RunFolder(tmp_path, Record(processes=processes))
-    found = Preparation(Opening(asked, (), folder)).compare_threads()
+    found = compare_threads(Opening(asked, (), folder))
     assert found.startswith(said)
     assert bool(found) == bool(said)
-    assert Preparation(Opening(asked, (), None)).compare_threads() == ""
+    assert compare_threads(Opening(asked, (), None)) == ""
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_processes_compute_in_bfloat16_only_if_the_processor_of_each_does(
 
     def choose(room: Room) -> str:
         processor.multiplies_bfloat16 = (first, second)[room.rank]
-        return Preparation(Opening(TrainConfig(), (), None, room)).choose_precision()
+        return choose_precision(Opening(TrainConfig(), (), None, room))
 
     monkeypatch.setattr(backend, "multiplies_bfloat16", lambda: processor.multiplies_bfloat16)
     assert together(2, choose) == [chosen] * 2
@@ -77,7 +77,7 @@ def test_a_run_that_would_read_its_text_often_gets_source_code_too(
 
     monkeypatch.setattr(mixture, "load", load)
     ladder = {"nano": models.skeleton("vidya-v2", "nano")}
-    chosen, text, dial = Preparation(Opening(asked, (), None)).choose_text(asked, ladder, Rates(1e11, 1e9))
+    chosen, text, dial = choose_text(Opening(asked, (), None), asked, ladder, Rates(1e11, 1e9))
     assert (chosen.data, text.name) == (data, data)
     assert dial.text_bytes == text.bytes_as_one
     assert read == [("python-docs", None), (data, "python-docs")][: 1 + ("source" in data)]

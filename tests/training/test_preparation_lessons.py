@@ -21,7 +21,7 @@ from minigrad.finetuning.supervised import SupervisedLearning
 from minigrad.finetuning.teaching import Lessons
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.folder.opening import Opening
-from minigrad.training.preparation import Preparation, distillation_for, lessons_for
+from minigrad.training.preparation import distillation_for, lessons_for, plan_run
 from minigrad.training.settings import RunSettings, TrainConfig
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import EVERY, build
@@ -125,4 +125,4 @@ def test_a_reference_reads_sequences_as_long_as_those_of_the_run() -> None:
 def test_a_task_that_cannot_be_taught_is_refused_before_anything_is_read(objective, data, message) -> None:
     asked = TrainConfig(objective=objective, data=data, init="nowhere")
     with pytest.raises(InputError, match=message):
-        Preparation(Opening(asked, (), None)).plan_run()
+        plan_run(Opening(asked, (), None))

@@ -122,7 +122,7 @@ def test_a_sample_begins_as_a_validation_document_and_is_kept(make):
 
 def test_a_sample_does_not_reach_into_the_next_document(make, tmp_path):
     run = make()
-    validation = token_files.prepare(["so", "long " * 50], run.text.tokenizer, folder=tmp_path)
+    validation = token_files.prepare(["so", "long " * 50], run.text.tokenizer)
     run.text = replace(run.text, validation=validation)
     assert run.text.tokenizer.decode(prompt_of(run.text)[1:]) == "so"
     assert prompt_of(run.text)[0] == run.text.tokenizer.end_of_text_id
@@ -132,7 +132,7 @@ def test_a_sample_begins_as_generate_would_begin_it(make, tmp_path):
     run = make()
     vocabulary = replace(run.text.tokenizer.vocabulary, before=("<|system|>",))
     tok = tokenizer.Tokenizer(vocabulary)
-    validation = token_files.prepare(["to be or not"], tok, folder=tmp_path)
+    validation = token_files.prepare(["to be or not"], tok)
     run.text = replace(run.text, tokenizer=tok, validation=validation)
     assert prompt_of(run.text) == document(tok, "to be or not")[:9]
     assert write_sample(run).startswith("to be")

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from minigrad.data.selection import DocumentPass, Selection
 from minigrad.data.shares import length_as_one
+from minigrad.data.split import digest_of
 from minigrad.errors import RunError
 from minigrad.system import hardware
 from minigrad.system.cache import cache_folder, mark_used, prune
@@ -43,7 +44,7 @@ class TokenFile:
 
     tokens: Tokens  # (number of tokens,), read-only
     num_bytes: int  # of the documents as they are, before the tokenizer composed characters or added spaces
-    path: Path | None  # of the file; None if the tokens had to stay in memory
+    digest: str  # a hash of the tokens: it changes with the text and with the tokenizer
 
     def __len__(self) -> int:
         """Return the number of tokens."""
@@ -72,6 +73,11 @@ class TokenMixture:
         """The number of UTF-8 bytes of all texts."""
         return sum(file.num_bytes for file in self.files)
 
+    @property
+    def digest(self) -> str:
+        """A hash of the tokens of all texts."""
+        return digest_of(file.digest for file in self.files)
+
     def __len__(self) -> int:
         """Return the number of tokens of all texts."""
         return sum(map(len, self.files))
@@ -87,14 +93,14 @@ def beginning(tokenizer: Tokenizer) -> list[int]:
     return tokenizer.borders[0] or [tokenizer.end_of_text_id]
 
 
-def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | None = None) -> TokenFile:
+def prepare(documents: Iterable[str], tokenizer: Tokenizer) -> TokenFile:
     """Encode documents as `<eot> document <eot> document ... <eot>` and return them as a memory-mapped file.
 
     If the tokenizer begins documents with a token of its own, such as Llama's `<s>`, the row is `<s> document <eot> <s>
     document <eot> ... <eot>`: documents begin as the texts that a model writes.
-    The file is kept in `folder`, by default `tokens` in the cache folder, under a hash of the documents, of what begins
-    them and of the tokenizer's fingerprint, and is used again; the cache keeps the most recently used files. A token
-    takes 2 bytes for a vocabulary of up to 65,536, otherwise 4.
+    The file is kept in the cache folder, under a hash of the documents, of what begins them and of the tokenizer's
+    fingerprint, and is used again; the cache keeps the most recently used files. A token takes 2 bytes for a vocabulary
+    of up to 65,536, otherwise 4.
     Where the disk does not allow a file, the tokens of up to 256 MiB of text stay in memory; for more, RunError is
     raised. After an error nothing that was half written is left.
     """
@@ -106,13 +112,13 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | No
             pass
     num_bytes = seen.num_bytes
     _, each = _beginnings(tokenizer)
-    digest = hashlib.blake2b(tokenizer.fingerprint().encode() + seen.digest + each.tobytes(), digest_size=16)
-    path = (folder or cache_folder() / "tokens") / f"{digest.hexdigest()}.npy"
+    name = hashlib.blake2b(tokenizer.fingerprint().encode() + seen.digest + each.tobytes(), digest_size=16).hexdigest()
+    path = cache_folder() / "tokens" / f"{name}.npy"
 
-    tokens = _open(path, tokenizer)
-    if tokens is None:
+    found = _open(path, tokenizer)
+    if found is None:
         try:
-            tokens = _written(path, documents, num_bytes, tokenizer)
+            found = _written(path, documents, num_bytes, tokenizer)
         except OSError as error:
             if num_bytes > _IN_MEMORY:
                 raise RunError(
@@ -121,13 +127,14 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | No
                 ) from error
             encoded = np.concatenate([tokens for tokens, _ in _encoded(documents, tokenizer)])
             encoded.flags.writeable = False
-            return TokenFile(encoded, num_bytes, None)
-        if folder is None:
+            found = encoded, hashlib.blake2b(encoded.data, digest_size=_DIGEST).hexdigest()
+        else:
             prune(path.parent, keep=_KEPT)
-    return TokenFile(tokens, num_bytes, path)
+    tokens, digest = found
+    return TokenFile(tokens, num_bytes, digest)
 
 
-def _written(path: Path, documents: Iterable[str], num_bytes: int, tokenizer: Tokenizer) -> Tokens:
+def _written(path: Path, documents: Iterable[str], num_bytes: int, tokenizer: Tokenizer) -> tuple[Tokens, str]:
     """Write the tokens of documents that have `num_bytes` in all; raises OSError if the disk has no room for them.
 
     A rough estimate before the first document, and a better one after each chunk, decide hours before the disk would be
@@ -191,8 +198,8 @@ def _encoded(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[tuple[T
         yield np.concatenate(whole), sum(len(text.encode()) for text in chunk)
 
 
-def _open(path: Path, tokenizer: Tokenizer) -> Tokens | None:
-    """Return the tokens in a file, or None if it is missing or damaged: its last bytes are a hash of them."""
+def _open(path: Path, tokenizer: Tokenizer) -> tuple[Tokens, str] | None:
+    """Return the tokens in a file and their hash, its last bytes; None if it is missing or damaged."""
     dtype, header, digest = _dtype(tokenizer), io.BytesIO(), hashlib.blake2b(digest_size=_DIGEST)
     try:
         if not path.is_file():  # a pipe would never end
@@ -212,7 +219,7 @@ def _open(path: Path, tokenizer: Tokenizer) -> Tokens | None:
     if digest.digest() != written:
         return None
     mark_used(path)
-    return tokens
+    return tokens, written.hex()
 
 
 def in_portions(documents: Iterable[Document], size: int) -> Iterator[list[Document]]:

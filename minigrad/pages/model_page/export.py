@@ -78,7 +78,7 @@ def _bytes_of_a_token(program: Program) -> int:
 
 def _angles(program: Program, context: int, store: _Store) -> dict[str, Any]:
     """Return the rotary frequencies, or the numbers of two tables if the angles do not follow from frequencies."""
-    angles = program.common.get("set of rotary angles")
+    angles = program.common.angles
     if angles is None:
         return {}
     cosine, sine = (table[:context] for table in angles.tables(context, np.dtype(np.float64)))

@@ -55,8 +55,7 @@ def open_run(
     batch is that of each process, the returned one that of all.
     """
     if explicit is None:
-        fields = dataclasses.fields(given)
-        explicit = {field.name for field in fields if getattr(given, field.name) != field.default}
+        explicit = {field.name for field in dataclasses.fields(given) if given.is_changed(field.name)}
     if given.batch:
         given = dataclasses.replace(given, batch=given.batch * world.size)
     if given.resume is not None:
@@ -174,4 +173,4 @@ def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record
     if step == steps:
         decays += [""] * (len(stages) - len(decays)) + [record.used.get("decay") or ""]
         stages.append(steps)
-    return dataclasses.replace(record.with_limit(larger, (*LIMITS, "decay")), stages=stages, decays=decays)
+    return dataclasses.replace(record.with_limit(larger), stages=stages, decays=decays)

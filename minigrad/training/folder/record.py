@@ -16,7 +16,7 @@ from minigrad.formats.json_files import read_json, with_null, write_json
 from minigrad.formats.typed import read_dataclass, read_values
 from minigrad.options import options, shown
 from minigrad.system import hardware
-from minigrad.training.settings import TrainConfig
+from minigrad.training.settings import LIMITS, TrainConfig
 
 BEST = "best"  # the folder in a run folder that holds the best model
 REPORT = "report.html"
@@ -163,8 +163,9 @@ class Record:
         """The settings that were given, with the chosen values where none were given."""
         return self.settings | self.chosen
 
-    def with_limit(self, larger: Mapping[str, Any], limits: tuple[str, ...]) -> Record:
-        """Return the record with the `larger` limits; other `limits` are None, without what was chosen for the old."""
+    def with_limit(self, larger: Mapping[str, Any]) -> Record:
+        """Return the record with the `larger` limits; the others are None, without what was chosen for the old."""
+        limits = (*LIMITS, "decay")
         settings = self.settings | dict.fromkeys(limits) | dict(larger)
         chosen = {name: value for name, value in self.chosen.items() if name not in (*limits, "decay_start")}
         return dataclasses.replace(self, settings=settings, chosen=chosen)

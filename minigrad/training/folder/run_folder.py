@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from minigrad.data import corpus, mixture
 from minigrad.data.split import digest_of
-from minigrad.data.tokens.token_files import TokenFile, TokenMixture
+from minigrad.data.tokens.token_files import TokenFile
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.distributed.world import ALONE, World, check_agreement, mpiexec
 from minigrad.errors import InputError, RunError
@@ -27,12 +26,10 @@ from minigrad.training.folder.record import BEST, Record, stored
 from minigrad.training.settings import TrainConfig
 from minigrad.typing import Tokenizer
 
-_PART = 1 << 22  # tokens that are hashed at a time
-
 
 def fingerprints(text: TokenizedCorpus, lessons: str, base: str) -> dict[str, str]:
     """Return the hashes of a run's data, under the names of their fields in the record."""
-    texts = {"text": fingerprint(text.train), "validation_text": fingerprint(text.validation)}
+    texts = {"text": text.train.digest, "validation_text": text.validation.digest}
     return texts | {"test_text": of_test(text.corpus.split().test), "lessons": lessons, "base": base}
 
 
@@ -83,7 +80,7 @@ def describe_caution(settings: TrainConfig, validation: TokenFile) -> str:
 
     What it held out has other tokens. The documentation of another Python is such a text.
     """
-    name, found = settings.held_out or settings.text_name, fingerprint(validation)
+    name, found = settings.held_out or settings.text_name, validation.digest
     for folder, record in beginnings(init=settings.init, teacher=settings.teacher):
         if may_have_read(record, settings) and record.validation_text not in ("", found):
             return (
@@ -131,15 +128,6 @@ def of_test(documents: Iterable[str]) -> str:
     """Return a hash of test documents, which need not be encoded for it; "" where there are none."""
     documents = tuple(documents)
     return digest_of(documents) if documents else ""
-
-
-def fingerprint(tokens: TokenFile | TokenMixture) -> str:
-    """Return a hash of the tokens of one text or of several: it changes with the text and with the tokenizer."""
-    digest = hashlib.blake2b(digest_size=16)
-    for file in tokens.files if isinstance(tokens, TokenMixture) else (tokens,):
-        for start in range(0, len(file), _PART):  # a file may be larger than the memory
-            digest.update(file.tokens[start : start + _PART].tobytes())
-    return digest.hexdigest()
 
 
 @contextlib.contextmanager
@@ -202,15 +190,6 @@ class RunFolder:
             if self.path != planned:
                 say(f"the run folder is {self.path}: other runs began or were removed since {planned} was planned")
         self.path = self.world.share(self.path)
-
-    def keep_tokenizer(self, tokenizer: Tokenizer, folder: Path) -> None:
-        """Write the tokenizer beside weights if it is missing: they are of no use without."""
-        path = folder / "tokenizer.json"
-        if not path.exists():
-            try:
-                tokenizer.save(folder)
-            except OSError as error:
-                raise RunError(f"cannot write {path}: {reason(error)}") from error
 
     def check(self) -> None:
         """Raise RunError if the folder was removed since the run began; write minigrad.json again if it is missing."""

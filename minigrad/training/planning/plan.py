@@ -96,11 +96,6 @@ class Plan:
         if divides_layers(settings, self.world):
             check_layers(self.model, settings.model, self.world.size)
 
-    def check_memory(self) -> None:
-        """Raise InputError if there is a `lack_of_memory`."""
-        if lack := self.lack_of_memory():
-            raise InputError(lack)
-
     def lack_of_memory(self) -> str:
         """Return why training is refused if it needs more memory than each process on this machine can get, or ""."""
         needed, available = self.memory(), hardware.available_memory_bytes() // self.world.sharing

@@ -38,7 +38,6 @@ def write_report(
     *,
     record: Record,
     samples: Sequence[Sample],
-    settings: Mapping[str, Any],
     seconds: float,
     memory: int,
     sections: Sequence[tuple[str, Collection[str]]] = (),
@@ -65,7 +64,7 @@ def write_report(
         *(f"<figure><figcaption>{step}</figcaption><pre>{text}</pre></figure>" for step, text in written),
         f"<h2>Repeat this run</h2><pre>{escape(result['command'])}</pre>",
         "<h2>Settings</h2><table>",
-        *(f"<tr><th>{escape(name)}<td>{escape(value)}" for name, value in settings.items() if value is not None),
+        *(f"<tr><th>{escape(name)}<td>{escape(value)}" for name, value in record.used.items() if value is not None),
         "</table>",
     ]
     path = Path(run) / REPORT

@@ -6,10 +6,10 @@ import contextlib
 import dataclasses
 import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from minigrad.distributed.world import ALONE, World, mpiexec
 from minigrad.errors import InputError
@@ -21,10 +21,10 @@ from minigrad.system.units import format_bytes, format_seconds
 from minigrad.training.budget import write_decay
 from minigrad.training.folder import metrics
 from minigrad.training.folder.checkpoint import QuickEvaluation
-from minigrad.training.folder.record import NOT_STORED, REPORT, TrainResult, stored
+from minigrad.training.folder.record import NOT_STORED, REPORT, TrainResult
 from minigrad.training.planning.plan import Plan
 from minigrad.training.report import one_run
-from minigrad.training.run import Finding, Run
+from minigrad.training.run import Finding, Run, joined
 from minigrad.training.settings import TrainConfig
 from minigrad.training.validation import evaluate, score_of_test
 
@@ -47,7 +47,7 @@ def finish(run: Run) -> TrainResult | None:
     result = TrainResult(
         out=folder.path,
         steps=run.step,
-        tokens=run.tokens_before(run.step),
+        tokens=run.plan.tokens_before(run.step),
         loss=lines[-1]["loss"] if lines else math.nan,
         val_loss=score.loss,
         val_bits_per_byte=score.bits_per_byte,
@@ -66,7 +66,10 @@ def finish(run: Run) -> TrainResult | None:
     copied = {name: getattr(score, name) for name in both}
     ends = {"steps": run.step, "tokens": result.tokens, "command": repeat}
     own = figures | {"ngram_bits_per_byte": counted} | copied | ends | test
-    folder.record.result = own | _figures_of(findings, own)
+    refusal = "minigrad.json has another {} of this run already: give what a guest finds another name, and continue "
+    refusal += "the run with --resume"
+    figures_of_guests = joined((found.figures for found in findings), own, refusal)
+    folder.record.result = own | {name: float(figure) for name, figure in figures_of_guests.items()}
     # Without a report, a run has not ended: after a kill between the two, `--resume` finishes it.
     with contextlib.suppress(OSError):  # on Windows, if a program has it open
         (folder.path / REPORT).unlink()
@@ -76,26 +79,12 @@ def finish(run: Run) -> TrainResult | None:
         folder.path,
         record=folder.record,
         samples=run.samples,
-        settings=stored(settings),
         seconds=result.seconds,
         memory=memory,
         sections=[(found.section, found.drawn) for found in findings if found.section],
     )
     _say_result(run, result, findings, memory, path)
     return result
-
-
-def _figures_of(findings: Iterable[Finding], own: Mapping[str, Any]) -> dict[str, float]:
-    """Return the figures of all guests; raises InputError for a name that is taken, as the run's `own` are."""
-    figures = dict[str, float]()
-    for name, figure in (each for found in findings for each in found.figures.items()):
-        if name in figures or name in own:
-            raise InputError(
-                f"minigrad.json has another {name!r} of this run already: give what a guest finds another name, and "
-                "continue the run with --resume"
-            )
-        figures[name] = float(figure)
-    return figures
 
 
 def _say_result(run: Run, result: TrainResult, findings: Sequence[Finding], memory: int, report: Path) -> None:

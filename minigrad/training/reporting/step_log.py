@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Self, TextIO
 
 import numpy as np
 
-from minigrad.errors import InputError
 from minigrad.evaluate.losses import Score
 from minigrad.system import forks, hardware
 from minigrad.system.files import reason
@@ -19,7 +18,7 @@ from minigrad.system.terminal import close_output, fold_blank_lines, printable, 
 from minigrad.system.units import format_seconds, plural
 from minigrad.training.folder.checkpoint import Totals
 from minigrad.training.folder.metrics import FIELDS, VALIDATION, Measurement, Metrics
-from minigrad.training.run import Run
+from minigrad.training.run import Run, joined
 
 _CLOSED = (errno.EPIPE, errno.EIO)  # of a pipe, or a terminal, whose reader is gone
 _COLUMNS = {
@@ -147,9 +146,10 @@ class StepLog:
         """
         run, totals = self.run, self.run.totals
         notes = [guest.note(run) for guest in run.guests]
-        values = _joined([run.workers.measurements(), *(note.values for note in notes)])
-        tokens = run.tokens_before(run.step)
-        new_tokens = tokens - run.tokens_before(self._logged_step)
+        measured_by = [run.workers.measurements(), *(note.values for note in notes)]
+        refusal = "a line of metrics.jsonl has another {} already: give what a guest notes another name"
+        tokens = run.plan.tokens_before(run.step)
+        new_tokens = tokens - run.plan.tokens_before(self._logged_step)
         measured = Measurement(
             step=run.step,
             tokens=tokens,
@@ -161,7 +161,7 @@ class StepLog:
             tokens_per_second=new_tokens / max(run.pace.seconds_of_steps - self._logged, 1e-9),
             memory_bytes=hardware.memory_bytes() + forks.memory_bytes_of_all(),
             **({f"val_{name}": getattr(score, name) for name in VALIDATION} if score else {}),
-            extra=values,
+            extra=joined(measured_by, FIELDS, refusal),
         )
         run.totals, self._logged, self._logged_step = Totals(), run.pace.seconds_of_steps, run.step
         if self.metrics is not None:
@@ -204,15 +204,3 @@ class StepLog:
                 to_standard_error(f"standard output cannot be written: {reason(error)}; the run saves and stops")
             close_output()
             self.request.code = self.request.code or BROKEN_PIPE
-
-
-def _joined(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what modules and guests measured; raises InputError for a name that is taken."""
-    found = dict[str, Any]()
-    for name, value in (each for part in parts for each in part.items()):
-        if name in found or name in FIELDS:
-            raise InputError(
-                f"a line of metrics.jsonl has another {name!r} already: give what a guest notes another name"
-            )
-        found[name] = value
-    return found

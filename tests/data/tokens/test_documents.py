@@ -118,7 +118,7 @@ def test_a_batch_depends_on_seed_and_step_only():
         assert not np.array_equal(documents.batch(seed=1, step=step, **options).tokens, first)
     assert not np.array_equal(documents.batch(seed=2, step=40, **options).tokens, first)
     np.testing.assert_array_equal(documents.batch(seed=1, step=40, **options).tokens, first)
-    again = Documents(TokenFile(documents.row.astype(np.uint16), 0, None), 16)
+    again = Documents(TokenFile(documents.row.astype(np.uint16), 0, ""), 16)
     np.testing.assert_array_equal(again.batch(seed=1, step=40, **options).tokens, first)
 
 

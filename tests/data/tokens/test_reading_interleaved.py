@@ -17,7 +17,7 @@ FIRST, SECOND = np.array([0, *range(1_000, 1_100), 0]), np.array([0, *range(2_00
 
 
 def mixed(way="packed", shares=(0.75, 0.25)):
-    files = tuple(TokenFile(row, len(row), None) for row in (FIRST, SECOND))
+    files = tuple(TokenFile(row, len(row), "") for row in (FIRST, SECOND))
     return training_source(way, TokenMixture(files, shares), CONTEXT)
 
 

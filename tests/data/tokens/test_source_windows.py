@@ -63,7 +63,7 @@ def test_epochs_differ_in_order_and_shift():
 
 def test_batches_come_from_token_files_too():
     row, options = np.arange(40), {"seed": 0, "step": 3, "batch_size": 2}
-    of_file = Windows(token_files.TokenFile(row.astype(np.uint16), 40, None), 5).batch(**options)
+    of_file = Windows(token_files.TokenFile(row.astype(np.uint16), 40, ""), 5).batch(**options)
     np.testing.assert_array_equal(of_file.tokens, Windows(row, 5).batch(**options).tokens)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import weakref
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ from minigrad.data.selection import Selection
 from minigrad.data.split import split
 from minigrad.data.tokens import token_files
 from minigrad.errors import RunError
+from minigrad.system.cache import cache_folder
 
 END = 256
 
@@ -33,6 +35,14 @@ class Bytes:
         return f"bytes of {self.vocab_size}"
 
 
+def folder():
+    return cache_folder() / "tokens"
+
+
+def path_of(file):
+    return Path(file.tokens.filename)
+
+
 def stream_of(documents, first=(END,), each=()):
     return [*first, *(token for text in documents for token in (*each, *text.encode(), END))]
 
@@ -40,13 +50,11 @@ def stream_of(documents, first=(END,), each=()):
 @pytest.mark.parametrize(("vocab_size", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])
 def test_documents_are_encoded_between_end_of_text_tokens(tmp_path, vocab_size, dtype):
     documents = ["one", "", "zwölf π"]
-    tokens = token_files.prepare(documents, Bytes(vocab_size), folder=tmp_path)
+    tokens = token_files.prepare(documents, Bytes(vocab_size))
     assert tokens.tokens.tolist() == stream_of(documents)
     assert tokens.tokens.dtype == dtype
     assert tokens.num_bytes == 3 + 9
     assert len(tokens) == 3 + 9 + 4
-    assert tokens.path is not None
-    assert tokens.path.parent == tmp_path
     with pytest.raises(ValueError, match="read-only"):
         tokens.tokens[0] = 1
 
@@ -54,7 +62,7 @@ def test_documents_are_encoded_between_end_of_text_tokens(tmp_path, vocab_size, 
 def test_a_text_is_encoded_by_the_threads_of_the_program(tmp_path, monkeypatch):
     monkeypatch.setattr(token_files.hardware, "threads", lambda: 3)
     tok = Bytes()
-    token_files.prepare(["one"], tok, folder=tmp_path)
+    token_files.prepare(["one"], tok)
     assert tok.threads == 3
 
 
@@ -63,17 +71,17 @@ def test_a_text_is_encoded_by_the_threads_of_the_program(tmp_path, monkeypatch):
 )
 def test_a_document_begins_as_its_tokenizer_says(tmp_path, before, first, each):
     documents, tok = ["one", "", "two"], Bytes(258, before)
-    tokens = token_files.prepare(documents, tok, folder=tmp_path)
+    tokens = token_files.prepare(documents, tok)
     assert tokens.tokens.tolist() == stream_of(documents, first, each)
     assert tokens.tokens[: len(before)].tolist() == token_files.beginning(tok)
     assert tokens.num_bytes == 6
-    plain = token_files.prepare(documents, Bytes(258), folder=tmp_path)  # of the same fingerprint
+    plain = token_files.prepare(documents, Bytes(258))  # of the same fingerprint
     assert plain.tokens.tolist() == stream_of(documents)
 
 
 def test_no_documents_are_no_tokens_also_where_each_would_begin_with_one(tmp_path):
     for _ in ("written", "found"):
-        assert len(token_files.prepare([], Bytes(258, (257,)), folder=tmp_path).tokens) == 0
+        assert len(token_files.prepare([], Bytes(258, (257,))).tokens) == 0
 
 
 DAMAGE = {
@@ -93,36 +101,37 @@ DAMAGE = {
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_file_is_written_anew(tmp_path, damage):
     documents = ["one", "two"]
-    path = token_files.prepare(documents, Bytes(), folder=tmp_path).path
+    path = path_of(token_files.prepare(documents, Bytes()))
     whole = path.read_bytes()
     path.unlink()
     path.write_bytes(DAMAGE[damage](whole))
-    assert token_files.prepare(documents, Bytes(), folder=tmp_path).tokens.tolist() == stream_of(documents)
+    assert token_files.prepare(documents, Bytes()).tokens.tolist() == stream_of(documents)
     assert path.read_bytes() == whole
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path):
-    path = token_files.prepare(["one"], Bytes(), folder=tmp_path).path
+    path = path_of(token_files.prepare(["one"], Bytes()))
     path.unlink()
     os.mkfifo(path)
-    assert token_files.prepare(["one"], Bytes(), folder=tmp_path).tokens.tolist() == stream_of(["one"])
+    assert token_files.prepare(["one"], Bytes()).tokens.tolist() == stream_of(["one"])
 
 
 def test_large_corpora_are_encoded_in_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(token_files, "CHUNK", 10)
     documents = ["four", "four", "four", "a long document", "one"]
     tokenizer = Bytes()
-    assert token_files.prepare(documents, tokenizer, folder=tmp_path).tokens.tolist() == stream_of(documents)
+    assert token_files.prepare(documents, tokenizer).tokens.tolist() == stream_of(documents)
     assert tokenizer.calls == 3
 
 
 def test_a_token_file_is_used_again(tmp_path):
     tokenizer = Bytes()
-    first = token_files.prepare(["text"], tokenizer, folder=tmp_path)
-    again = token_files.prepare(["text"], tokenizer, folder=tmp_path)
+    first = token_files.prepare(["text"], tokenizer)
+    again = token_files.prepare(["text"], tokenizer)
     assert tokenizer.calls == 1
-    assert again.path == first.path
+    assert path_of(again) == path_of(first)
+    assert again.digest == first.digest
     assert again.num_bytes == 4
     np.testing.assert_array_equal(again.tokens, first.tokens)
 
@@ -130,33 +139,34 @@ def test_a_token_file_is_used_again(tmp_path):
 def test_the_file_of_a_selection_is_found_without_reading_it(tmp_path):
     train = split([f"document {number}" for number in range(99)]).train
     tokenizer = Bytes()
-    first = token_files.prepare(train, tokenizer, folder=tmp_path)
+    first = token_files.prepare(train, tokenizer)
     assert first.tokens.tolist() == stream_of(train)
     assert first.num_bytes == sum(map(len, train))
     unread = Selection([], train.changed, train.seen, train.num_bytes)
-    assert token_files.prepare(unread, tokenizer, folder=tmp_path).path == first.path
+    assert path_of(token_files.prepare(unread, tokenizer)) == path_of(first)
 
 
 def test_a_token_file_belongs_to_its_documents_and_tokenizer(tmp_path):
     cases = [(["ab"], 257), (["a", "b"], 257), (["b", "a"], 257), (["ab", ""], 257), (["ab"], 300)]
-    paths = {token_files.prepare(texts, Bytes(size), folder=tmp_path).path for texts, size in cases}
+    paths = {path_of(token_files.prepare(texts, Bytes(size))) for texts, size in cases}
     assert len(paths) == len(cases)
-    assert len(list(tmp_path.iterdir())) == len(cases)  # and no temporary file stays behind
+    assert set(folder().iterdir()) == paths  # and no temporary file stays behind
 
 
 @pytest.mark.parametrize("keep", [0, 5, -1])
 def test_a_truncated_token_file_is_written_again(tmp_path, keep):
-    path = token_files.prepare(["some text"], Bytes(), folder=tmp_path).path
+    path = path_of(token_files.prepare(["some text"], Bytes()))
     path.write_bytes(path.read_bytes()[:keep])
-    tokens = token_files.prepare(["some text"], Bytes(), folder=tmp_path)
+    tokens = token_files.prepare(["some text"], Bytes())
     assert tokens.tokens.tolist() == stream_of(["some text"])
     assert np.load(path).tolist() == stream_of(["some text"])
 
 
-def test_tokens_stay_in_memory_if_no_file_can_be_written(tmp_path):
-    (tmp_path / "taken").write_text("a file where the folder should be", encoding="utf-8")
-    tokens = token_files.prepare(["some text"], Bytes(), folder=tmp_path / "taken")
-    assert tokens.path is None
+def test_tokens_stay_in_memory_if_no_file_can_be_written(tmp_path, monkeypatch):
+    (tmp_path / "tokens").write_text("a file where the folder should be", encoding="utf-8")
+    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
+    tokens = token_files.prepare(["some text"], Bytes())
+    assert not isinstance(tokens.tokens, np.memmap)
     assert tokens.tokens.tolist() == stream_of(["some text"])
     with pytest.raises(ValueError, match="read-only"):
         tokens.tokens[0] = 1
@@ -188,13 +198,13 @@ def test_a_long_text_for_which_the_disk_has_no_room_is_refused_and_nothing_half_
         monkeypatch.setattr(token_files.shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
     documents = ["0123456789" * 5] * 2
     with pytest.raises(RunError, match=rf"cannot keep the tokens of 100 bytes of text in .*: {reason}\. None"):
-        token_files.prepare(documents, Bytes(), folder=tmp_path)
-    assert list(tmp_path.iterdir()) == []
+        token_files.prepare(documents, Bytes())
+    assert list(folder().iterdir()) == []
     monkeypatch.setattr(token_files, "_IN_MEMORY", 100)  # a short text needs no disk
-    kept = token_files.prepare(documents, Bytes(), folder=tmp_path)
-    assert kept.path is None
+    kept = token_files.prepare(documents, Bytes())
+    assert not isinstance(kept.tokens, np.memmap)
     assert kept.tokens.tolist() == stream_of(documents)
-    assert list(tmp_path.iterdir()) == []
+    assert list(folder().iterdir()) == []
 
 
 def test_the_part_of_a_file_that_is_written_needs_no_room_again(tmp_path, monkeypatch):
@@ -203,11 +213,11 @@ def test_the_part_of_a_file_that_is_written_needs_no_room_again(tmp_path, monkey
     documents = ["0123456789" * 1_000] * 4
     size = token_files._HEADER + 2 * len(stream_of(documents)) + token_files._DIGEST
 
-    def disk_usage(folder):
-        return SimpleNamespace(free=size + 100 - sum(path.stat().st_size for path in folder.iterdir()))
+    def disk_usage(place):
+        return SimpleNamespace(free=size + 100 - sum(path.stat().st_size for path in place.iterdir()))
 
     monkeypatch.setattr(token_files.shutil, "disk_usage", disk_usage)
-    assert token_files.prepare(documents, Bytes(), folder=tmp_path).path.stat().st_size == size
+    assert path_of(token_files.prepare(documents, Bytes())).stat().st_size == size
 
 
 def test_documents_are_read_one_by_one(tmp_path, monkeypatch):
@@ -226,21 +236,15 @@ def test_documents_are_read_one_by_one(tmp_path, monkeypatch):
                 alive.add(text)
                 yield text
 
-    found = token_files.prepare(Documents(), Bytes(), folder=tmp_path)
+    found = token_files.prepare(Documents(), Bytes())
     assert found.tokens.tolist() == stream_of([f"text {number}" for number in range(9)])
 
 
-def test_token_files_go_to_the_cache_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
-    assert token_files.prepare(["text"], Bytes()).path.parent == tmp_path / "tokens"
-
-
-def test_of_many_token_files_in_the_cache_those_used_last_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
+def test_of_many_token_files_in_the_cache_those_used_last_are_kept(monkeypatch):
     monkeypatch.setattr(token_files, "_KEPT", 2)
     first, second = [token_files.prepare([text], Bytes()) for text in ("one", "two")]
-    os.utime(first.path, (0, 0))
-    os.utime(second.path, (9, 9))
+    os.utime(path_of(first), (0, 0))
+    os.utime(path_of(second), (9, 9))
     token_files.prepare(["one"], Bytes())  # used again
     third = token_files.prepare(["three"], Bytes())
-    assert set((tmp_path / "tokens").iterdir()) == {first.path, third.path}
+    assert set(folder().iterdir()) == {path_of(first), path_of(third)}

@@ -35,7 +35,7 @@ def test_a_token_of_one_character_of_two_bytes_has_two_bytes():
 
 def test_the_space_that_byte_fallback_puts_before_each_document_is_no_byte_of_the_text(tmp_path):
     tok, documents = tokenizer.Tokenizer(byte_fallback.vocabulary()), ["to be", "or", "the é"]
-    predicted = prepare(documents, tok, folder=tmp_path).tokens[1:]
+    predicted = prepare(documents, tok).tokens[1:]
     lengths = token_byte_lengths(tok, tok.vocab_size)
     assert int(lengths[predicted].sum()) == sum(len(text.encode()) for text in documents)
 

@@ -16,7 +16,7 @@ from minigrad.training.folder import checkpoint
 from minigrad.training.folder.opening import open_run
 from minigrad.training.folder.record import Record
 from minigrad.training.folder.run_folder import RunFolder
-from minigrad.training.preparation import Preparation
+from minigrad.training.preparation import compare_threads
 from minigrad.training.reporting.finish import repeat_command
 from minigrad.training.settings import TrainConfig
 from tests.distributed.rooms import Room, together
@@ -211,7 +211,7 @@ def test_the_batch_that_is_given_is_that_of_each_process_and_the_one_that_is_kep
     def opened(world: Room) -> tuple[int | None, int | None]:
         new = open_run(replace(USED, threads=None), world=world)
         again = open_run(TrainConfig(resume=str(folder)), world=world)
-        print(Preparation(again).compare_threads(), end="")
+        print(compare_threads(again), end="")
         return new.asked.batch, again.asked.threads
 
     folder = begin(tmp_path / "run", ASKED, USED)

@@ -84,7 +84,7 @@ def test_an_old_run_with_sgd_forgets_the_beta2_that_it_did_not_use(tmp_path):
 def test_a_larger_limit_replaces_every_limit_and_the_chosen_steps():
     record = Record.new(replace(ASKED, steps=None, minutes=5.0), USED)
     record.chosen |= {"steps": 77, "decay_start": 60, "decay": "60:70,65:77"}
-    longer = record.with_limit({"tokens": 900}, ("steps", "tokens", "minutes", "decay"))
+    longer = record.with_limit({"tokens": 900})
     assert {name: longer.used[name] for name in ("steps", "tokens", "minutes")} == {
         "steps": None,
         "tokens": 900,

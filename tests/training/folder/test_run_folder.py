@@ -15,7 +15,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.system.locks import FolderLock
 from minigrad.training.folder.places import unused_folders
 from minigrad.training.folder.record import Record
-from minigrad.training.folder.run_folder import RunFolder, check_beginnings, describe_caution, fingerprint, of_test
+from minigrad.training.folder.run_folder import RunFolder, check_beginnings, describe_caution, of_test
 from minigrad.training.settings import TrainConfig
 from tests.distributed.rooms import Room, together
 from tests.training.folder.test_opening import ASKED, USED, NoTokenizer, begin
@@ -77,16 +77,6 @@ def test_all_processes_of_a_run_know_its_folder(tmp_path, monkeypatch):
     assert together(2, path_in) == [Path("runs/vidya-v2-nano-2")] * 2
 
 
-def test_a_tokenizer_that_was_deleted_is_written_again(tmp_path):
-    folder = RunFolder(begin(tmp_path / "run"), Record())
-    (tmp_path / "run" / "tokenizer.json").write_text("as it is", encoding="utf-8")
-    folder.keep_tokenizer(NoTokenizer(), folder.path)
-    assert (tmp_path / "run" / "tokenizer.json").read_text(encoding="utf-8") == "as it is"
-    (tmp_path / "run" / "tokenizer.json").unlink()
-    folder.keep_tokenizer(NoTokenizer(), folder.path)
-    assert (tmp_path / "run" / "tokenizer.json").read_text(encoding="utf-8") == "{}"
-
-
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="a folder of Linux in which nobody can make another")
 def test_a_place_where_no_folder_can_be_made_is_bad_input():
     with pytest.raises(InputError, match=r"cannot write the folder /proc/run: No such file"):
@@ -120,7 +110,7 @@ def test_a_model_that_descends_from_one_trained_on_the_test_text_is_not_tested(t
 
 
 def held_out(*tokens: int) -> TokenFile:
-    return TokenFile(np.array(tokens, dtype=np.uint16), 9, None)
+    return TokenFile(np.array(tokens, dtype=np.uint16), 9, f"the hash of {tokens}")
 
 
 @pytest.mark.parametrize("flag", ["init", "teacher"])
@@ -128,7 +118,7 @@ def held_out(*tokens: int) -> TokenFile:
 def test_a_validation_text_that_an_earlier_model_did_not_hold_out_asks_for_caution(tmp_path, flag, used):
     """As the documentation of another Python: what it holds out was trained on in part."""
     first, second = tmp_path / "first", tmp_path / "second"
-    facts = {"parameters": 1, "validation_text": fingerprint(held_out(1, 2))}
+    facts = {"parameters": 1, "validation_text": held_out(1, 2).digest}
     for folder, init in ((first, None), (second, str(first))):
         folder.mkdir()
         Record(data=used["data"], settings=used | {"init": init}, **facts).write(folder)

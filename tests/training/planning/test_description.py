@@ -23,7 +23,7 @@ TOK = SimpleNamespace(used=9, vocab_size=9, specials={"<user>": 3, "<eos>": 5}, 
 
 
 def files(*sizes):
-    return [TokenFile(np.zeros(size, np.uint16), 3 * size, None) for size in sizes]
+    return [TokenFile(np.zeros(size, np.uint16), 3 * size, "") for size in sizes]
 
 
 def test_a_single_text_has_one_row():

@@ -41,16 +41,16 @@ def run(tmp_path):
     return tmp_path
 
 
-def write(run, figures=None, **changes) -> str:
+def write(run, figures=None, settings=None, **changes) -> str:
     result = FIGURES | {"command": 'python train.py --data "a & b"'} | (figures or {})
     samples = [
         Sample(200, "The list <b>type</b> & more"),
         Sample(400, "said\x1b[31m 🙂 \ud800"),
     ]
+    settings = settings or {"seed": 0, "out": "<runs>"}
     given = {
         "samples": samples,
-        "settings": {"seed": 0, "out": "<runs>"},
-        "record": Record("vidya-v2", "nano", "python-docs", parameters=984288, result=result),
+        "record": Record("vidya-v2", "nano", "python-docs", parameters=984288, settings=settings, result=result),
     }
     path = write_report(run, seconds=200.0, memory=380_000_000, **given | changes)
     assert path == run / "report.html"

@@ -46,7 +46,7 @@ def test_the_speed_is_that_of_the_steps_of_this_process(make):
         log._logged -= 2.0  # the clock of the run stands still: as if two seconds had gone by
         log.write(0.01, norm, None)
     (line,) = metrics.read(run.folder.path)
-    assert line["tokens_per_second"] == run.tokens_before(4) / 2
+    assert line["tokens_per_second"] == run.plan.tokens_before(4) / 2
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad import ShapeError
-from minigrad.ops.merging import merged_rows, merged_rows_formula
+from models.wiola.merging import merged_rows, merged_rows_formula
 from tests.op_cases import sequences
 from tests.op_table import Array
 
