@@ -240,3 +240,22 @@ def test_what_is_said_of_todays_ten_minutes_is_what_its_rows_give() -> None:
     below = [scores(before, each, "validation")[1] - scores(now, each, "validation")[1] for each in ("ten", "five")]
     said = now.figures["below the runs of the day before, middle of three: ten minutes, five"]
     assert said == f"{below[0]:.3f} and {below[1]:.3f} bits per byte"
+
+
+def test_the_chapter_about_wiola_prints_what_its_record_says_of_each_part() -> None:
+    record, parts = (
+        RECORDS["wiola-without"],
+        {
+            "the spiral": "without the spiral (rotary)",
+            "attention across layers": "without cross-layer attention",
+            "its gate": "without the gate",
+            "merging": "without merging",
+            "the two streams": "without dual streams (SwiGLU)",
+            "the offset": "without the offset (RMSNorm)",
+        },
+    )
+    lines = (ROOT / "docs/course/wiola.md").read_text(encoding="utf-8").splitlines()
+    for part, row in parts.items():
+        cells = dict(zip(record.columns, record.values(row), strict=True))
+        shown = [part, *(cells[name] for name in ("difference", "95% interval", "processor seconds"))]
+        assert f"| {' | '.join(shown)} |" in lines
