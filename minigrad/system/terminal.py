@@ -109,6 +109,8 @@ def flush_output() -> None:
 
 def quoted(word: object) -> str:
     """Return a word of a command as it is typed in a shell; cmd of Windows needs double quotes."""
+    if isinstance(word, Path) and str(word).startswith("-"):  # or it would be taken for a flag
+        word = f"./{word}"
     return subprocess.list2cmdline([str(word)]) if os.name == "nt" else shlex.quote(str(word))
 
 

@@ -76,6 +76,11 @@ def test_words_are_in_double_quotes_on_windows(monkeypatch):
     assert (quoted("C:\\my runs\\a"), quoted("C:\\runs")) == ('"C:\\my runs\\a"', "C:\\runs")
 
 
+def test_a_folder_is_not_taken_for_a_flag():
+    assert command_words(f"python {quoted(Path('-runs') / 'a')}") == ["python", "./-runs/a"]
+    assert quoted("-x") == "-x"
+
+
 def test_a_character_that_the_encoding_lacks_is_replaced(monkeypatch):
     out, error = (io.TextIOWrapper(io.BytesIO(), encoding="ascii") for _ in range(2))
     monkeypatch.setattr("sys.stdout", out)

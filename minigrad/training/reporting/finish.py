@@ -133,7 +133,7 @@ def repeat_command(
     batch = settings.batch and settings.batch // processes
     values = vars(settings) | {"steps": first, "decay": decay or None, "batch": batch}
     left_out = {*NOT_STORED, "minutes", "tokens", *(["pipeline"] if processes == 1 else [])}
-    out, words = f"{folder}-again", list[str]()
+    out, words = Path(f"{folder}-again"), list[str]()
     for field in dataclasses.fields(TrainConfig):
         value = values[field.name]
         if field.name in left_out or (value == field.default and field.name not in ("model", "size")):
