@@ -83,7 +83,7 @@ def chat(config: GenerateConfig) -> Generator[str]:
     """
     loaded = load(config)
     if was_taught_to_talk(Path(config.run)) is False:
-        notice(UNTAUGHT.format(run=config.run, quoted=quoted(config.run)))
+        notice(UNTAUGHT.format(run=config.run, quoted=quoted(Path(config.run))))
     import tokenizer
     from minigrad.generation.chat import HELP, Chat
 

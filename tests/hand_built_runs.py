@@ -33,8 +33,9 @@ TOK = tokenizer.train(TRAIN, vocab_size=300)
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[..., Run]:
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
     """Build a run of a tiny model; `changes` are settings."""
+    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path / "cache"))
 
     def make(
         folder: Path | None = None,

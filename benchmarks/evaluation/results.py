@@ -109,9 +109,9 @@ def _grouped(result: Result) -> Result:
     """Return a result with at most a thousand rows for each length: groups of neighbours if there are more."""
 
     def sums(rows: list[list[float]]) -> list[list[float]]:
-        size = math.ceil(len(rows) / _MOST_DOCUMENTS)
-        if size == 1:
+        if len(rows) <= _MOST_DOCUMENTS:
             return rows
+        size = math.ceil(len(rows) / _MOST_DOCUMENTS)
         groups = (rows[start : start + size] for start in range(0, len(rows), size))
         return [[round(sum(column), 4) for column in zip(*group, strict=True)] for group in groups]
 
@@ -159,7 +159,10 @@ def write_table(path: Path, results: Results) -> None:
 
 
 def read_table(path: Path, study: Study) -> Results:
-    """Return the results in a compressed file; raises InputError if they are not comparable, or not of this study."""
+    """Return the results in a compressed file, with the documents or the sums of documents that were packed.
+
+    Raises InputError if they are not comparable, or not of this study.
+    """
     found = Results([], [])
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:

@@ -159,8 +159,8 @@ class Recorder(Observer):
     def agree(self, **values: Any) -> None:
         """Note what a whole program has in common; raises UntraceableError if something else was noted."""
         for name, value in values.items():
-            if getattr(self.common, name) not in (None, value):
-                raise UntraceableError(f"a program has one {name}, not {getattr(self.common, name)} and {value}")
+            if (noted := getattr(self.common, name)) not in (None, value):
+                raise UntraceableError(f"all steps of a program have the same {name}: {noted} is not {value}")
             setattr(self.common, name, value)
 
     def step(

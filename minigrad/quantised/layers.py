@@ -80,7 +80,7 @@ def check_format(name: str) -> None:
 
 
 def is_skeleton(model: Module) -> bool:
-    """Return whether no parameter of a model has memory, as inside `shapes_only`."""
+    """Return whether none of the parameters that `initialise` places has memory, as inside `shapes_only`."""
     placed = [parameter for parameter in model.parameters() if parameter.is_placed]
     return bool(placed) and not any(parameter.has_memory for parameter in placed)
 

@@ -265,10 +265,14 @@ class Run:
 
     def arrays_of_guests(self) -> Arrays:
         """Return the arrays that guests keep in a checkpoint; raises InputError for a name that it has already."""
+        found: Arrays = {}
         moments = optimizers.named_moments(self.model, self.optimizer)
-        taken = {*self.model.state_dict(), *(f"{name}.{kind}" for name, _, kinds in moments for kind in kinds)}
-        refusal = "a checkpoint has another array called {}: give that of a guest another name"
-        return joined((guest.arrays(self) for guest in self.guests), taken, refusal)
+        taken = {name for name, _ in self.model.named_parameters()}
+        taken |= {f"{name}.{kind}" for name, _, kinds in moments for kind in kinds}
+        for guest in self.guests:
+            refusal = f"a checkpoint has another array called {{}}: rename that of {type(guest).__name__}"
+            found |= joined([guest.arrays(self)], taken | found.keys(), refusal)
+        return found
 
     def read(self) -> Batch:
         """Return what the source of the run has for all parts of the step about to be taken."""
@@ -301,8 +305,9 @@ class Run:
     def check_equal_weights(self) -> None:
         """Raise RunError if the weights of processes differ: a run would mix two models unnoticed."""
         if self.world.size > 1:
-            found, last = hash_of_arrays(self.model.state_dict()), self.describe_last_checkpoint()
-            check_equal(self.world, f"weights after step {self.step:,}", found, last)
+            placed = {name: each.data for name, each in self.model.named_parameters() if each.is_placed}
+            last = self.describe_last_checkpoint()
+            check_equal(self.world, f"weights after step {self.step:,}", hash_of_arrays(placed), last)
 
     def divergence(self, what: str, *, is_over: bool = False) -> DivergenceError:
         """Return the error of a run that diverged in the step it takes, or in the last one if that `is_over`."""

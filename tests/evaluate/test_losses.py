@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,13 +44,18 @@ class Same(LanguageModel):
         return Tensor(np.where(targets == IGNORE, 0.0, math.log(TOK.vocab_size)))
 
 
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
+
+
 def prepared() -> token_files.TokenFile:
     return token_files.prepare(TEXTS, TOK)
 
 
 @pytest.mark.parametrize("context", [2, 7, 16, 1000])
 @pytest.mark.parametrize("overlap", [0.0, 0.5, 0.9])
-def test_a_uniform_model_costs_log2_of_the_vocabulary_for_each_token(tmp_path, context, overlap):
+def test_a_uniform_model_costs_log2_of_the_vocabulary_for_each_token(context, overlap):
     tokens, model = prepared(), Same()
     spans = reading.spans("packed" if context > 6 else "windows", tokens, min(context, 50))
     scores: list[Any] = [whole(token_losses(model, spans, LENGTHS, context=context, overlap=overlap))]
@@ -74,7 +80,7 @@ def test_a_limit_evaluates_about_that_many_tokens_spread_over_the_text():
     assert evaluate(Same(), spans, LENGTHS, context=16, limit=10**9).tokens == 99_999
 
 
-def test_processes_share_the_batches(tmp_path, monkeypatch):
+def test_processes_share_the_batches(monkeypatch):
     monkeypatch.setattr(losses, "BATCH_TOKENS", 16)
     spans, alone = Documents(prepared(), 16).spans(), Same()
 
@@ -96,7 +102,7 @@ def test_the_bytes_are_those_of_the_tokens_that_are_predicted():
     assert score.bits_per_byte == pytest.approx(math.log2(TOK.vocab_size) * 8 / LENGTHS[row[1:]].sum())
 
 
-def test_training_mode_comes_back_after_an_error(tmp_path):
+def test_training_mode_comes_back_after_an_error():
     class Broken(Same):
         def losses(self, tokens: Any, targets: Any, *, layout: Layout | None = None) -> Any:
             raise ZeroDivisionError
@@ -107,7 +113,7 @@ def test_training_mode_comes_back_after_an_error(tmp_path):
     assert model.training
 
 
-def test_each_token_is_predicted_from_at_least_half_a_window(tmp_path):
+def test_each_token_is_predicted_from_at_least_half_a_window():
     shape: dict[str, Any] = {"num_layers": 2, "width": 16, "head_dim": 8, "feed_forward": 32, "context_length": 64}
     model = models.build("vidya-v2", vocab_size=TOK.vocab_size, init_std=0.5, **shape)
     tokens = prepared()
@@ -121,7 +127,7 @@ def test_each_token_is_predicted_from_at_least_half_a_window(tmp_path):
     assert score.loss == pytest.approx(nats / (len(row) - 1), rel=1e-5)
 
 
-def test_tokens_that_complete_a_repeated_pair_are_scored_apart(tmp_path):
+def test_tokens_that_complete_a_repeated_pair_are_scored_apart():
     shape: dict[str, Any] = {"num_layers": 1, "width": 16, "head_dim": 8, "feed_forward": 32, "context_length": 64}
     model = models.build("vidya-v2", vocab_size=TOK.vocab_size, init_std=0.5, **shape)
     spans = Documents(prepared(), 16).spans()
@@ -147,7 +153,7 @@ def test_a_text_without_repeated_pairs_has_no_loss_of_them():
     assert score.loss_others == pytest.approx(score.loss)
 
 
-def test_documents_are_evaluated_as_if_each_were_the_only_one(tmp_path):
+def test_documents_are_evaluated_as_if_each_were_the_only_one():
     shape: dict[str, Any] = {"num_layers": 2, "width": 16, "head_dim": 8, "feed_forward": 32, "context_length": 64}
     model = models.build("vidya-v2", vocab_size=TOK.vocab_size, init_std=0.5, **shape)
     together = evaluate(model, Documents(prepared(), 16).spans(), LENGTHS, context=16)

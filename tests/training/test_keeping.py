@@ -77,7 +77,7 @@ def test_a_guest_keeps_no_array_under_a_name_that_is_taken(make, which):
     weight, _ = next(iter(run.model.named_parameters()))
     name = {"of a guest": "counts", "weight": weight, "moment": f"{weight}.m"}[which]
     run.guests += [Counting(), Counting(name)]
-    with pytest.raises(InputError, match=f"a checkpoint has another array called '{name}': give that of a guest"):
+    with pytest.raises(InputError, match=f"a checkpoint has another array called '{name}': rename that of Counting"):
         run.begin()
 
 

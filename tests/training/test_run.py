@@ -120,7 +120,7 @@ def test_a_sample_begins_as_a_validation_document_and_is_kept(make):
     assert write_sample(run) != sample
 
 
-def test_a_sample_does_not_reach_into_the_next_document(make, tmp_path):
+def test_a_sample_does_not_reach_into_the_next_document(make):
     run = make()
     validation = token_files.prepare(["so", "long " * 50], run.text.tokenizer)
     run.text = replace(run.text, validation=validation)
@@ -128,7 +128,7 @@ def test_a_sample_does_not_reach_into_the_next_document(make, tmp_path):
     assert prompt_of(run.text)[0] == run.text.tokenizer.end_of_text_id
 
 
-def test_a_sample_begins_as_generate_would_begin_it(make, tmp_path):
+def test_a_sample_begins_as_generate_would_begin_it(make):
     run = make()
     vocabulary = replace(run.text.tokenizer.vocabulary, before=("<|system|>",))
     tok = tokenizer.Tokenizer(vocabulary)
@@ -211,7 +211,7 @@ def test_damaged_weights_are_neither_saved_nor_measured_nor_sampled(make, act):
     assert not list(run.folder.path.iterdir())
 
 
-def test_the_number_of_steps_is_stored_before_it_takes_effect(make, tmp_path):
+def test_the_number_of_steps_is_stored_before_it_takes_effect(make):
     run = make(steps=None)
     for decay, course in (([(40, 50)], None), ([(40, 50), (45, 47)], "40:50,45:47")):
         run.folder.fix_steps(decay)

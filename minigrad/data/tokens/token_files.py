@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from minigrad.data.selection import DocumentPass, Selection
 from minigrad.data.shares import length_as_one
-from minigrad.data.split import digest_of
 from minigrad.errors import RunError
 from minigrad.system import hardware
 from minigrad.system.cache import cache_folder, mark_used, prune
@@ -75,8 +74,12 @@ class TokenMixture:
 
     @property
     def digest(self) -> str:
-        """A hash of the tokens of all texts."""
-        return digest_of(file.digest for file in self.files)
+        """A hash of the tokens of all texts, one after the other."""
+        digest = hashlib.blake2b(digest_size=_DIGEST)
+        for file in self.files:
+            for start in range(0, len(file), CHUNK):  # a file may be larger than the memory
+                digest.update(np.ascontiguousarray(file.tokens[start : start + CHUNK]).data)
+        return digest.hexdigest()
 
     def __len__(self) -> int:
         """Return the number of tokens of all texts."""

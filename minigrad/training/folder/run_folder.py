@@ -222,7 +222,7 @@ class RunFolder:
             way_out = f"Start a new one from its weights: --init {quoted(self.path)} --out DIR"
         else:  # the adapters would change a model that they were not trained for
             way_out = f"Its adapters belong to the model that was in {init}: put that one back, or train new adapters: "
-            way_out += f"--init {quoted(init)} --adapter-rank {rank} --out DIR"
+            way_out += f"--init {quoted(Path(str(init)))} --adapter-rank {rank} --out DIR"
         raise InputError(
             f"{changed} is not the one that {self.path} began with, so the run cannot continue as if it had never "
             f"stopped. {way_out}"

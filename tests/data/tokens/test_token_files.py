@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import weakref
+from hashlib import blake2b
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -48,7 +49,7 @@ def stream_of(documents, first=(END,), each=()):
 
 
 @pytest.mark.parametrize(("vocab_size", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])
-def test_documents_are_encoded_between_end_of_text_tokens(tmp_path, vocab_size, dtype):
+def test_documents_are_encoded_between_end_of_text_tokens(vocab_size, dtype):
     documents = ["one", "", "zwölf π"]
     tokens = token_files.prepare(documents, Bytes(vocab_size))
     assert tokens.tokens.tolist() == stream_of(documents)
@@ -59,7 +60,7 @@ def test_documents_are_encoded_between_end_of_text_tokens(tmp_path, vocab_size, 
         tokens.tokens[0] = 1
 
 
-def test_a_text_is_encoded_by_the_threads_of_the_program(tmp_path, monkeypatch):
+def test_a_text_is_encoded_by_the_threads_of_the_program(monkeypatch):
     monkeypatch.setattr(token_files.hardware, "threads", lambda: 3)
     tok = Bytes()
     token_files.prepare(["one"], tok)
@@ -69,7 +70,7 @@ def test_a_text_is_encoded_by_the_threads_of_the_program(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("before", "first", "each"), [((END,), [END], []), ((257,), [], [257]), ((END, 257), [END], [257])]
 )
-def test_a_document_begins_as_its_tokenizer_says(tmp_path, before, first, each):
+def test_a_document_begins_as_its_tokenizer_says(before, first, each):
     documents, tok = ["one", "", "two"], Bytes(258, before)
     tokens = token_files.prepare(documents, tok)
     assert tokens.tokens.tolist() == stream_of(documents, first, each)
@@ -79,7 +80,7 @@ def test_a_document_begins_as_its_tokenizer_says(tmp_path, before, first, each):
     assert plain.tokens.tolist() == stream_of(documents)
 
 
-def test_no_documents_are_no_tokens_also_where_each_would_begin_with_one(tmp_path):
+def test_no_documents_are_no_tokens_also_where_each_would_begin_with_one():
     for _ in ("written", "found"):
         assert len(token_files.prepare([], Bytes(258, (257,))).tokens) == 0
 
@@ -99,7 +100,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_file_is_written_anew(tmp_path, damage):
+def test_a_damaged_file_is_written_anew(damage):
     documents = ["one", "two"]
     path = path_of(token_files.prepare(documents, Bytes()))
     whole = path.read_bytes()
@@ -110,14 +111,14 @@ def test_a_damaged_file_is_written_anew(tmp_path, damage):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
-def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path):
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for():
     path = path_of(token_files.prepare(["one"], Bytes()))
     path.unlink()
     os.mkfifo(path)
     assert token_files.prepare(["one"], Bytes()).tokens.tolist() == stream_of(["one"])
 
 
-def test_large_corpora_are_encoded_in_chunks(tmp_path, monkeypatch):
+def test_large_corpora_are_encoded_in_chunks(monkeypatch):
     monkeypatch.setattr(token_files, "CHUNK", 10)
     documents = ["four", "four", "four", "a long document", "one"]
     tokenizer = Bytes()
@@ -125,7 +126,7 @@ def test_large_corpora_are_encoded_in_chunks(tmp_path, monkeypatch):
     assert tokenizer.calls == 3
 
 
-def test_a_token_file_is_used_again(tmp_path):
+def test_a_token_file_is_used_again():
     tokenizer = Bytes()
     first = token_files.prepare(["text"], tokenizer)
     again = token_files.prepare(["text"], tokenizer)
@@ -136,7 +137,7 @@ def test_a_token_file_is_used_again(tmp_path):
     np.testing.assert_array_equal(again.tokens, first.tokens)
 
 
-def test_the_file_of_a_selection_is_found_without_reading_it(tmp_path):
+def test_the_file_of_a_selection_is_found_without_reading_it():
     train = split([f"document {number}" for number in range(99)]).train
     tokenizer = Bytes()
     first = token_files.prepare(train, tokenizer)
@@ -146,15 +147,17 @@ def test_the_file_of_a_selection_is_found_without_reading_it(tmp_path):
     assert path_of(token_files.prepare(unread, tokenizer)) == path_of(first)
 
 
-def test_a_token_file_belongs_to_its_documents_and_tokenizer(tmp_path):
+def test_a_token_file_belongs_to_its_documents_and_tokenizer():
     cases = [(["ab"], 257), (["a", "b"], 257), (["b", "a"], 257), (["ab", ""], 257), (["ab"], 300)]
-    paths = {path_of(token_files.prepare(texts, Bytes(size))) for texts, size in cases}
+    files = [token_files.prepare(texts, Bytes(size)) for texts, size in cases]
+    paths = {path_of(file) for file in files}
     assert len(paths) == len(cases)
+    assert len({file.digest for file in files[:4]}) == 4  # the fifth has the tokens of the first
     assert set(folder().iterdir()) == paths  # and no temporary file stays behind
 
 
 @pytest.mark.parametrize("keep", [0, 5, -1])
-def test_a_truncated_token_file_is_written_again(tmp_path, keep):
+def test_a_truncated_token_file_is_written_again(keep):
     path = path_of(token_files.prepare(["some text"], Bytes()))
     path.write_bytes(path.read_bytes()[:keep])
     tokens = token_files.prepare(["some text"], Bytes())
@@ -164,9 +167,11 @@ def test_a_truncated_token_file_is_written_again(tmp_path, keep):
 
 def test_tokens_stay_in_memory_if_no_file_can_be_written(tmp_path, monkeypatch):
     (tmp_path / "tokens").write_text("a file where the folder should be", encoding="utf-8")
+    written = token_files.prepare(["some text"], Bytes())
     monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
     tokens = token_files.prepare(["some text"], Bytes())
     assert not isinstance(tokens.tokens, np.memmap)
+    assert tokens.digest == written.digest == blake2b(tokens.tokens.tobytes(), digest_size=16).hexdigest()
     assert tokens.tokens.tolist() == stream_of(["some text"])
     with pytest.raises(ValueError, match="read-only"):
         tokens.tokens[0] = 1
@@ -207,7 +212,7 @@ def test_a_long_text_for_which_the_disk_has_no_room_is_refused_and_nothing_half_
     assert list(folder().iterdir()) == []
 
 
-def test_the_part_of_a_file_that_is_written_needs_no_room_again(tmp_path, monkeypatch):
+def test_the_part_of_a_file_that_is_written_needs_no_room_again(monkeypatch):
     monkeypatch.setattr(token_files, "CHUNK", 10)
     monkeypatch.setattr(token_files, "_IN_MEMORY", 0)
     documents = ["0123456789" * 1_000] * 4
@@ -220,7 +225,7 @@ def test_the_part_of_a_file_that_is_written_needs_no_room_again(tmp_path, monkey
     assert path_of(token_files.prepare(documents, Bytes())).stat().st_size == size
 
 
-def test_documents_are_read_one_by_one(tmp_path, monkeypatch):
+def test_documents_are_read_one_by_one(monkeypatch):
     """So that neither the text nor its tokens need to fit into memory."""
     monkeypatch.setattr(token_files, "CHUNK", 4)
     alive = weakref.WeakSet()

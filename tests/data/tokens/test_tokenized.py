@@ -33,7 +33,7 @@ def test_a_token_of_one_character_of_two_bytes_has_two_bytes():
     assert token_byte_lengths(tok, 262)[tok.encode("é")].tolist() == [2]
 
 
-def test_the_space_that_byte_fallback_puts_before_each_document_is_no_byte_of_the_text(tmp_path):
+def test_the_space_that_byte_fallback_puts_before_each_document_is_no_byte_of_the_text():
     tok, documents = tokenizer.Tokenizer(byte_fallback.vocabulary()), ["to be", "or", "the é"]
     predicted = prepare(documents, tok).tokens[1:]
     lengths = token_byte_lengths(tok, tok.vocab_size)
