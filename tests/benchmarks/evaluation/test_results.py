@@ -194,7 +194,7 @@ def check_row(record: Record, row: str, wanted: dict[str, Any]) -> None:
             assert record.value(row, column) == pytest.approx(wanted[column], abs=0.51 * 10**-digits)
 
 
-@pytest.mark.parametrize("name", ["wiola_without_rates", "wiola_added_rates"])
+@pytest.mark.parametrize("name", ["wiola_without_rates", "wiola_added_rates", "wiola_controls_rates"])
 def test_the_scores_by_learning_rate_are_what_the_runs_give(name: str) -> None:
     (study, results), record = load(name), read()[name.replace("_", "-")]
     assert {name for name, cells in record.figures.items() if isinstance(cells, list)} == {a.name for a in study.arm}
@@ -224,26 +224,24 @@ def test_the_rates_of_a_comparison_were_chosen_by_the_scores_that_are_printed(na
         assert floats(printed) == pytest.approx([np.mean(found[rate]) for rate in study.rates_of(arm)], abs=5.1e-5)
 
 
-def test_what_pairing_gains_in_short_runs_is_what_the_runs_give() -> None:
-    found, independent = list[float](), list[float]()
-    for name in ("wiola_without_rates", "wiola_added_rates", "wiola_or_llama_rates"):
-        study, results = load(name)
-        by_arm = [results.tuned(arm.name, "python-docs") for arm in study.arm]
-        control = results.tuned(study.control, "python-docs")
-        scores = [each for by_rate in by_arm for each in by_rate.values()]
-        apart = [
-            np.subtract(each, control[rate])
-            for arm, by_rate in zip(study.arm, by_arm, strict=True)
-            for rate, each in by_rate.items()
-            if arm.name != study.control and rate in control
-        ]
-        found.append(np.sqrt(np.var(apart, axis=1, ddof=1).mean()))
-        independent.append(np.sqrt(2 * np.var(scores, axis=1, ddof=1).mean()))
+@pytest.mark.parametrize(
+    "name", ["wiola_without_rates", "wiola_added_rates", "wiola_controls_rates", "wiola_or_llama_rates"]
+)
+def test_what_pairing_gains_in_short_runs_is_what_the_runs_give(name: str) -> None:
+    study, results = load(name)
+    by_arm = [results.tuned(arm.name, "python-docs") for arm in study.arm]
+    control = results.tuned(study.control, "python-docs")
+    scores = [each for by_rate in by_arm for each in by_rate.values()]
+    apart = [
+        np.subtract(each, control[rate])
+        for arm, by_rate in zip(study.arm, by_arm, strict=True)
+        for rate, each in by_rate.items()
+        if arm.name != study.control and rate in control
+    ]
+    of_pairs, independent = np.var(apart, axis=1, ddof=1).mean(), 2 * np.var(scores, axis=1, ddof=1).mean()
     record = read()["what-the-studies-cost"]
-    names = "paired differences in runs of 600 steps: wiola_without_rates, wiola_added_rates, wiola_or_llama_rates"
-    for name, wanted in ((names, found), ("the same, if the runs were independent", independent)):
-        (printed,) = record.values(name)
-        assert floats(printed) == pytest.approx(wanted, abs=5.1e-5)
+    (printed,) = record.values(f"paired differences in runs of 600 steps, and if they were independent: {name}")
+    assert floats(printed) == pytest.approx([np.sqrt(of_pairs), np.sqrt(independent)], abs=5.1e-5)
 
 
 def test_the_differences_that_passed_again_on_the_test_text_are_counted() -> None:
