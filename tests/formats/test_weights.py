@@ -10,7 +10,14 @@ from safetensors.numpy import save_file
 
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
-from minigrad.formats.weights import check_arrays, read_shapes, read_weights, rename_published, without_copy_of_tied
+from minigrad.formats.weights import (
+    check_arrays,
+    hash_of_arrays,
+    read_shapes,
+    read_weights,
+    rename_published,
+    without_copy_of_tied,
+)
 from tests.refusals import refusal
 
 
@@ -103,3 +110,12 @@ def test_a_copy_of_a_tied_head_is_left_out_and_another_head_refused():
     other = weights | {"lm_head.weight": np.ones(2)}
     refused = refusal(dict, without_copy_of_tied(other.items(), "wte.weight", "a folder"))
     assert refused.startswith("the weights in a folder have an lm_head.weight of their own")
+
+
+def test_the_hash_of_arrays_depends_on_names_and_values_and_not_on_the_order_or_the_memory():
+    a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.float32(1)
+    found = hash_of_arrays({"a": a, "b": b})
+    assert found == hash_of_arrays({"b": b, "a": np.asfortranarray(a)})
+    others = {"a": a}, {"c": a, "b": b}, {"a": -a, "b": b}
+    assert len({found, *map(hash_of_arrays, others)}) == 4
+    assert hash_of_arrays({"none": a[:0]}) != hash_of_arrays({})

@@ -167,6 +167,15 @@ def test_the_least_loss_of_repeated_pairs_is_that_of_a_reader_who_cannot_know_th
         assert [float(each) for each in printed[2:]] == pytest.approx([unknown / asked, np.log(pairs)], abs=5.1e-3)
 
 
+@pytest.mark.parametrize(("column", "arm"), [(0, "off"), (1, "from 0")])
+def test_the_losses_by_pairs_add_up_to_the_loss_of_the_table(column: int, arm: str) -> None:
+    """Documents of one pair to four are equally frequent, and nearly free with one pair."""
+    by_pairs, record = read()["wiola-merging-recall-few-by-pairs"], read()["wiola-merging-recall-few"]
+    asked = {pairs: pairs + (pairs - 1) / pairs for pairs in range(1, 5)}
+    total = sum(asked[int(name)] * float(printed[column]) for name, printed in by_pairs.figures.items())
+    assert record.value(arm, "nats, repeated pairs") == pytest.approx(total / sum(asked.values()), abs=1e-3)
+
+
 def test_both_changes_of_the_second_round_lead_in_every_pair() -> None:
     study, results, _ = of_table(FOLDER / "tables" / "nano_settings-round-2.json.gz")
     (comparison,) = study.comparisons()
