@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.evaluation.intervals import holm, over_seeds, over_seeds_and_documents
-from benchmarks.evaluation.report import paired
+from benchmarks.evaluation.report import compare, paired
 from benchmarks.evaluation.results import nats, score
 from docs.measurements.records import read
 from minigrad.evaluate.losses import bits_per_byte
@@ -245,6 +245,24 @@ def test_what_is_said_of_the_heads_of_micro_is_what_the_runs_give() -> None:
     assert floats(" ".join(record.values(arm)[2:5])) == pytest.approx([*shown(on_validation)], abs=5.1e-4)
     (printed,) = record.values("on the test text")
     assert floats(printed) == pytest.approx([*shown(on_test)], abs=5.1e-4)
+
+
+def test_what_is_said_of_a_larger_vocabulary_is_what_the_runs_give() -> None:
+    study, results = load("nano_vocabulary")
+    (comparison,), record = study.comparisons(), read()["nano-vocabulary"]
+    few, many = (results.of(comparison, arm.name) for arm in study.arm)
+    (printed,) = record.values("single pairs")
+    apart = [score(many[seed], 256) - score(few[seed], 256) for seed in few]
+    assert floats(printed) == pytest.approx([min(apart), max(apart)], abs=5.1e-5)
+    (printed,) = record.values("over the seeds alone, validation")
+    (compared,) = compare(study, results, comparison, 256, "documents")[1:]
+    assert floats(printed) == pytest.approx(compared.seeds.interval(), abs=5.1e-5)
+    assert record.value("p, within the margin") == pytest.approx(compared.both.p_equivalent(study.margin), abs=5.1e-3)
+    (printed,) = record.values("on the test text")
+    both = difference("8,192 tokens", "4,096 tokens", "nano_vocabulary", part="test")
+    assert floats(printed) == pytest.approx(shown(both), abs=5.1e-5)
+    steps = [np.mean([run["steps"] for run in runs.values()]) for runs in (few, many)]
+    assert record.value("steps, fewer with 8,192 tokens") == round(100 * (1 - steps[1] / steps[0]))
 
 
 def test_what_each_change_of_the_defaults_contributed_is_what_the_runs_give() -> None:
