@@ -33,6 +33,7 @@ def choices() -> dict[str, Any]:
     from minigrad.nn import Layout
     from minigrad.nn.parameter import Init, Parameter
     from models.wiola import Wiola, WiolaConfig
+    from models.wiola.operations.prefix_mean import prefix_mean
 
     class OwnRow(Wiola):
         """Without pooling: the summary of a layer at a token is the layer's row of the token."""
@@ -49,7 +50,7 @@ def choices() -> dict[str, Any]:
 
         def _summary(self, x: Tensor, layout: Layout, cache: Any, index: int) -> Tensor:
             weights = ops.exp(x @ self.queries[index] * x.shape[1] ** -0.5)
-            top, bottom = (ops.prefix_mean(each, offsets=layout.offsets) for each in (x * weights, weights))
+            top, bottom = (prefix_mean(each, offsets=layout.offsets) for each in (x * weights, weights))
             return top / bottom
 
     swept = {f"Lambda {n}": (Wiola, f"gcla_lookback={n}") for n in (1, 3, 5)}

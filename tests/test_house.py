@@ -42,7 +42,6 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.kernels.rowwise": LOOPS | {"minigrad.kernels.codegen"},
     "minigrad.kernels.gemm": LOOPS | {"minigrad.kernels.codegen"},
     "minigrad.kernels.attention": LOOPS | {f"minigrad.kernels.{name}" for name in ("codegen", "rowwise", "gemm")},
-    "minigrad.kernels.sequence": LOOPS | {"minigrad.kernels.rowwise"},
     "minigrad.kernels.decoding": LOOPS
     | {f"minigrad.kernels.{name}" for name in ("codegen", "rowwise", "gemm", "attention")},
     "minigrad.autograd": GROUND | {"numpy"},
@@ -114,7 +113,11 @@ ALLOWED: dict[str, set[str]] = {
     "models.vidya_v2": NN | GUESTS,
     "models.vsla": NN | {"minigrad.programs"},
     "models.vsla.variable": OPS | {"minigrad.nn"},
-    "models.wiola": NN | {"minigrad.pages", "minigrad.programs"},
+    "models.wiola": NN
+    | {f"minigrad.{name}" for name in ("pages", "programs")}
+    | {"models.wiola.operations", "models.wiola.kernels"},
+    "models.wiola.operations": OPS | {"models.wiola.kernels"},
+    "models.wiola.kernels": LOOPS | {"minigrad.kernels.rowwise"},
     "models.growth": NN,
     "models.loading": NN | GUESTS | {"minigrad.training", "models.growth", "models.pretrained", "models.registry"},
     "tokenizer": {"tokenizer"},  # the package itself, and its command

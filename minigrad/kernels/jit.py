@@ -41,7 +41,8 @@ Function = TypeVar("Function", bound=Callable[..., object])
 __all__ = ["KERNELS", "carray", "emits", "exact", "intrinsic", "is_stored", "kernel", "overload", "pasted", "types"]
 
 KERNELS: dict[str, Callable[..., object]] = {}
-"""Every kernel by room, file and name, such as "rowwise.softmax._softmax_rows"."""
+"""Every kernel by room, file and name, such as "rowwise.softmax._softmax_rows"; one of another package by all of its
+module."""
 
 _INLINED: Any = {"forceinline": True, "no_cfunc_wrapper": True}  # and nothing calls a kernel from C
 _PASTED: Any = {"inline": "always", "no_cfunc_wrapper": True}
@@ -54,8 +55,8 @@ def _code_folder() -> Path | None:
     """Return the folder of compiled kernels, or None if nothing can be written there.
 
     Numba notices an edit in a kernel's own file, but not in a function it calls from another file. So the folder is
-    named by a hash of all kernel sources, of Numba's version, and of whether tile registers may be used, which Numba
-    does not know.
+    named by a hash of all sources of this package, of Numba's version, and of whether tile registers may be used, which
+    Numba does not know. A kernel of another package calls only functions of its own file and of this package.
     """
     digest = hashlib.blake2b(f"{numba.__version__} {may_use_tiles()}".encode(), digest_size=8)
     for source in sorted(Path(__file__).parent.rglob("*.py")):

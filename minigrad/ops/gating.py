@@ -1,7 +1,4 @@
-"""Gates: scale a stream by a function of another, or interpolate between two streams, element by element.
-
-SwiGLU is the gated activation function inside today's feed-forward blocks.
-"""
+"""SwiGLU, the gated activation function inside today's feed-forward blocks: one stream scales another."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ def swiglu(gate: Array, up: Array) -> tuple[Array, Backward]:
     Shazeer 2020, "GLU variants improve transformer", arXiv 2002.05202, eq. 5; the two matrix products that compute
     gate and up are separate.  Shapes: gate (..., F), up (..., F) -> (..., F).  Raises ShapeError if they differ.
     """
-    _check_shapes("swiglu", gate, up)
+    check_one_shape("swiglu", gate, up)
     # With s = sigma(g): the derivative of silu(g) = g s is s + g s (1 - s), so dg = dy u s (1 + g (1 - s)) and
     # du = dy g s.
     return kernels.swiglu_forward(gate, up), lambda dy: kernels.swiglu_backward(dy, gate, up)
@@ -71,42 +68,8 @@ def swiglu_linear(gate: Array, up: Array, weight: Array) -> tuple[Array, Backwar
     return product(rows, weight.T).reshape(*gate.shape[:-1], len(weight)), backward
 
 
-def sigmoid_gate_formula(x: Array, gate: Array) -> Array:
-    """Compute `sigmoid_gate` in plain NumPy."""
-    return x / (1 + np.exp(-gate))
-
-
-@op
-def sigmoid_gate(x: Array, gate: Array) -> tuple[Array, Backward]:
-    r"""Multiply each element by the logistic function of its gate: $y = \sigma(g) \odot x$.
-
-    Wiola (arXiv 2607.01394, eqs. 28 and 29) applies it to the output of attention.
-    Shapes: x (..., C), gate (..., C) -> (..., C).  Raises ShapeError if they differ.
-    """
-    _check_shapes("sigmoid_gate", x, gate)
-    # With s = sigma(g), whose derivative is s (1 - s): dx = dy s and dg = dy x s (1 - s).
-    return kernels.sigmoid_gate_forward(x, gate), lambda dy: kernels.sigmoid_gate_backward(dy, x, gate)
-
-
-def blend_formula(a: Array, b: Array, gate: Array) -> Array:
-    """Compute `blend` in plain NumPy."""
-    alpha = 1 / (1 + np.exp(-gate))
-    return alpha * a + (1 - alpha) * b
-
-
-@op
-def blend(a: Array, b: Array, gate: Array) -> tuple[Array, Backward]:
-    r"""Interpolate between two streams: $y = \alpha \odot a + (1 - \alpha) \odot b$ with $\alpha = \sigma(g)$.
-
-    Wiola (arXiv 2607.01394, eq. 37) fuses its two feed-forward streams in this way.
-    Shapes: a, b and gate (..., C) -> (..., C).  Raises ShapeError if they differ.
-    """
-    _check_shapes("blend", a, b, gate)
-    # With s = sigma(g): da = dy s, db = dy (1 - s) and dg = dy (a - b) s (1 - s).
-    return kernels.blend_forward(a, b, gate), lambda dy: kernels.blend_backward(dy, a, b, gate)
-
-
-def _check_shapes(name: str, *arrays: Array) -> None:
+def check_one_shape(name: str, *arrays: Array) -> None:
+    """Raise ShapeError, naming the operation, unless all arrays have one shape, of at least one axis."""
     if len({array.shape for array in arrays}) > 1 or not arrays[0].ndim:
         shapes = ", ".join(str(array.shape) for array in arrays)
         raise ShapeError(f"{name} needs arrays of one shape (..., C); got {shapes}")

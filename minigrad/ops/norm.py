@@ -29,39 +29,12 @@ def rms_norm(x: Array, weight: Array, *, eps: float = 1e-5) -> tuple[Array, Back
     >>> ops.rms_norm(Tensor([[2.0, -2.0]]), Tensor([1.0, 3.0]), eps=0.0).data.round(3).tolist()
     [[1.0, -3.0]]
     """
-    _check_weights("rms_norm", x, weight)
+    check_weights("rms_norm", x, weight)
     check_eps("rms_norm", eps)
     y, inverse = kernels.rms_norm_forward(x, weight, eps)
     # With g = dy w and dr/dx_i = x_i / (C r): dx_i = g_i / r - x_i / (C r^3) sum_j g_j x_j.
     # dw is dy x / r, summed over the rows.
     return y, lambda dy: kernels.rms_norm_backward(dy, x, weight, inverse)
-
-
-def offset_rms_norm_formula(x: Array, weight: Array, offset: Array, *, eps: float = 1e-6) -> Array:
-    """Compute `offset_rms_norm` in plain NumPy."""
-    return rms_norm_formula(x + offset, weight, eps=eps)
-
-
-@op
-def offset_rms_norm(x: Array, weight: Array, offset: Array, *, eps: float = 1e-6) -> tuple[Array, Backward]:
-    r"""Add a learned offset, then divide by the root mean square (Wiola, arXiv 2607.01394, eq. 9).
-
-    $y_i = w_i\, z_i / r$ with $z = x + o$ and $r = \sqrt{\tfrac1C \sum_j z_j^2 + \epsilon}$.
-    The gradient of the offset is the one of x, summed over the rows:
-    $\partial L/\partial o_i = w_i g_i / r - z_i / (C r^3) \sum_k w_k g_k z_k$ with $g = \partial L/\partial y$.
-    (The paper's eq. 10 has one w too many; it is right only at w = 1.)
-    Shapes: x (..., C), weight (C,), offset (C,) -> (..., C).  Raises errors as `rms_norm` does.
-    """
-    _check_weights("offset_rms_norm", x, weight, offset)
-    check_eps("offset_rms_norm", eps)
-    z = x + offset
-    y, inverse = kernels.rms_norm_forward(z, weight, eps)
-
-    def backward(dy: Array) -> tuple[Array, Array, Array]:
-        dz, dw = kernels.rms_norm_backward(dy, z, weight, inverse)
-        return dz, dw, dz.reshape(-1, len(weight)).sum(axis=0)
-
-    return y, backward
 
 
 def layer_norm_formula(x: Array, weight: Array, bias: Array, *, eps: float = 1e-5) -> Array:
@@ -78,7 +51,7 @@ def layer_norm(x: Array, weight: Array, bias: Array, *, eps: float = 1e-5) -> tu
     $y_i = w_i (x_i - \mu) / s + b_i$ with the row's mean $\mu$ and $s = \sqrt{\mathrm{var} + \epsilon}$.
     Shapes: x (..., C), weight (C,), bias (C,) -> (..., C).  Raises errors as `rms_norm` does.
     """
-    _check_weights("layer_norm", x, weight, bias)
+    check_weights("layer_norm", x, weight, bias)
     check_eps("layer_norm", eps)
     y, mean, inverse = kernels.layer_norm_forward(x, weight, bias, eps)
     # With z = x - mean and g = dy w, dz is as in rms_norm. Subtracting the mean has the gradient
@@ -93,7 +66,8 @@ def check_eps(owner: str, eps: float) -> None:
     checked_number(f"eps of {owner}", eps, at_least=0)
 
 
-def _check_weights(name: str, x: Array, *weights: Array) -> None:
+def check_weights(name: str, x: Array, *weights: Array) -> None:
+    """Raise ShapeError, naming the norm, unless each of its weights has one element for each of a row."""
     for weight in weights:
         if not x.ndim or weight.shape != x.shape[-1:] or not weight.size:
             raise ShapeError(

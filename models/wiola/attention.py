@@ -21,6 +21,8 @@ from minigrad.nn.parameter import Init, Parameter
 from minigrad.typing import Array
 from models.wiola.cache import Pending, WiolaCache
 from models.wiola.layers import SpiralAngles
+from models.wiola.operations.context_attention import context_attention
+from models.wiola.operations.gates import sigmoid_gate
 
 
 class Pass(NamedTuple):
@@ -54,7 +56,7 @@ def with_context(attended: Tensor, q: Tensor, k: Tensor, v: Tensor, logit: Tenso
     Shapes: attended and q (rows, H, D), k and v (rows, L, G, D), logit () -> (rows, H, D).
     """
     beta = ops.sigmoid(logit)
-    return attended * (1 - beta) + ops.context_attention(q, k, v) * beta
+    return attended * (1 - beta) + context_attention(q, k, v) * beta
 
 
 class GatedCrossLayerAttention(Module):
@@ -108,4 +110,4 @@ class GatedCrossLayerAttention(Module):
             attended = with_context(attended, q, k, v, self.blend_logit)
         if self._order is not None:
             attended = attended[:, np.argsort(self._order)]
-        return self.o_proj(ops.sigmoid_gate(attended.reshape(len(x), self.q_proj.weight.shape[0]), self.gate_proj(x)))
+        return self.o_proj(sigmoid_gate(attended.reshape(len(x), self.q_proj.weight.shape[0]), self.gate_proj(x)))

@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from minigrad import ops
 from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.nn.cache import KeyValueCache, refuse_gradient
 from minigrad.typing import Array
 from models.wiola.config import WiolaConfig
+from models.wiola.operations.prefix_mean import prefix_mean
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class WiolaCache(KeyValueCache):
 
         The rows of sequence s are ``offsets[s]:offsets[s + 1]``.
         """
-        means = ops.prefix_mean(x, offsets=offsets, carried=self.sums[layer], counts=self.lengths)
+        means = prefix_mean(x, offsets=offsets, carried=self.sums[layer], counts=self.lengths)
         grown = offsets[:-1] < offsets[1:]
         self.sums[layer, grown] += np.add.reduceat(x.data, offsets[:-1][grown], axis=0, dtype=np.float64)
         return refuse_gradient(Tensor(means.data), x)  # of the rows before these, only the sum is known

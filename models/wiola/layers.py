@@ -16,10 +16,12 @@ from minigrad.nn.parameter import Init, Parameter
 from minigrad.nn.rotary import RotaryAngles
 from minigrad.ops.norm import check_eps
 from minigrad.typing import Array
+from models.wiola.operations.gates import blend
+from models.wiola.operations.offset_norm import offset_rms_norm
 
 
 class WiolaRMSNorm(Module):
-    """RMSNorm of the row plus a learned offset (see `ops.offset_rms_norm`), which starts at zero."""
+    """RMSNorm of the row plus a learned offset (see `operations.offset_norm`), which starts at zero."""
 
     def __init__(self, width: int, *, eps: float = 1e-6) -> None:
         check_sizes(self, width=width)
@@ -30,7 +32,7 @@ class WiolaRMSNorm(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise each row."""
-        return ops.offset_rms_norm(x, self.weight, self.offset, eps=self.eps)
+        return offset_rms_norm(x, self.weight, self.offset, eps=self.eps)
 
 
 class SpiralAngles(RotaryAngles):
@@ -73,4 +75,4 @@ class DualStreamFeedForward(Module):
         """Apply both streams to every row and blend them."""
         a = swiglu_linear(self.gate_a(x), self.up_a(x), self.down_a)
         b = self.down_b(ops.gelu(self.up_b(x)))
-        return ops.blend(a, b, self.fusion(ops.concatenate(a, b, axis=-1)))
+        return blend(a, b, self.fusion(ops.concatenate(a, b, axis=-1)))

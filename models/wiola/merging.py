@@ -22,10 +22,10 @@ import numpy as np
 
 from minigrad import ops
 from minigrad.autograd.tensor import Tensor
-from minigrad.kernels.sequence.merging import merge_groups
 from minigrad.ops.sequences import checked_offsets
 from minigrad.typing import Array
 from models.wiola.cache import Pending
+from models.wiola.kernels.merging import merge_groups
 
 
 def merged_rows_formula(x: Array, offsets: Array, threshold: float) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minigrad import nn, ops
+from minigrad import nn
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.nn import Layout
@@ -22,6 +22,7 @@ from models.wiola.config import WiolaConfig
 from models.wiola.layers import DualStreamFeedForward, SpiralAngles, WiolaRMSNorm
 from models.wiola.merged_attention import merged_attention
 from models.wiola.merging import rows_at
+from models.wiola.operations.prefix_mean import prefix_mean
 
 
 class Block(nn.CheckpointedLayer):
@@ -113,7 +114,7 @@ class Wiola(LanguageModel):
         """Return for each row the mean of a layer's output over its sequence up to that row (eq. 20, made causal)."""
         if cache is not None:
             return cache.means(layer, x, layout.offsets)
-        means = ops.prefix_mean(x, offsets=layout.offsets)
+        means = prefix_mean(x, offsets=layout.offsets)
         if self.config.gcla_summary == "paper":
             lengths = layout.offsets[1:] - layout.offsets[:-1]
             means = rows_at(means, (layout.offsets[1:] - 1).repeat(lengths))

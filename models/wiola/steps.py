@@ -10,19 +10,21 @@ from minigrad.programs.trace import Recorder, Unknown, UntraceableError, lowers
 from minigrad.typing import Array
 from models.wiola.attention import with_context
 from models.wiola.cache import WiolaCache
+from models.wiola.operations.gates import blend, sigmoid_gate
+from models.wiola.operations.offset_norm import offset_rms_norm
 
 
-@lowers(ops.offset_rms_norm)
+@lowers(offset_rms_norm)
 def _offset_rms_norm(trace: Recorder, x: Unknown, weight: Tensor, offset: Tensor, *, eps: float = 1e-6) -> Unknown:
     return norm(trace, codes.OFFSET_RMS_NORM, x, eps, weight, offset)
 
 
-@lowers(ops.sigmoid_gate)
+@lowers(sigmoid_gate)
 def _sigmoid_gate(trace: Recorder, x: Unknown, gate: Unknown) -> Unknown:
     return trace.step(codes.SIGMOID_GATE, gate, over=x)
 
 
-@lowers(ops.blend)
+@lowers(blend)
 def _blend(trace: Recorder, a: Unknown, b: Unknown, gate: Unknown) -> Unknown:
     return trace.step(codes.BLEND, a, b, gate, width=a.width)
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from minigrad import Tensor, no_grad, ops
 from minigrad.autograd.profile import Profile
 from minigrad.typing import Array
+from models.wiola.operations.context_attention import context_attention
 from tests.autograd.profiles import backward, leaf, profiled
 from tests.models.tiny import build, tokens
 
@@ -53,7 +54,7 @@ def test_a_matrix_product_of_any_shape(a: tuple[int, ...], b: tuple[int, ...], p
 
 def test_attention_to_contexts_counts_scores_and_values_of_every_context() -> None:
     contexts = leaf(8, 2, 2, 16), leaf(8, 2, 2, 16)
-    measured = profiled(lambda: backward(ops.context_attention(leaf(8, 4, 16), *contexts)))
+    measured = profiled(lambda: backward(context_attention(leaf(8, 4, 16), *contexts)))
     assert flops_of(measured, "context_attention") == [4 * 8 * 4 * 2 * 16, 2 * 4 * 8 * 4 * 2 * 16]
 
 

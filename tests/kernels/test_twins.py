@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from minigrad import kernels
 from minigrad.kernels.jit import KERNELS
-from tests.kernels.attention import chosen_twins, context_twins, panel_twins, softmax_twins, tile_twins
+from models.wiola import kernels as wiola_kernels
+from tests.kernels.attention import chosen_twins, panel_twins, softmax_twins, tile_twins
 from tests.kernels.attention import twins as attention
 from tests.kernels.codegen import twins as codegen
 from tests.kernels.decoding import attention_twins, kept_twins, line_twins
@@ -27,11 +28,13 @@ from tests.kernels.gemm import packing_twins
 from tests.kernels.gemm import twins as gemm
 from tests.kernels.rowwise import draw_twins, layer_twins, selection_twins
 from tests.kernels.rowwise import twins as rowwise
-from tests.kernels.sequence import twins as sequence
 from tests.kernels.twin import Array, fenced, leaves, side_by_side, written
+from tests.models.wiola.kernels import context_twins
+from tests.models.wiola.kernels import twins as wiola
 
-for module in pkgutil.walk_packages(kernels.__path__, "minigrad.kernels."):
-    importlib.import_module(module.name)
+for room in (kernels, wiola_kernels):
+    for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+        importlib.import_module(module.name)
 
 TABLES = (
     attention,
@@ -49,9 +52,9 @@ TABLES = (
     panel_twins,
     rowwise,
     selection_twins,
-    sequence,
     softmax_twins,
     tile_twins,
+    wiola,
 )
 TABLE = {name: row for table in TABLES for name, row in table.TWINS.items()}
 TOLERANCE = {np.float32: 3e-5, np.float64: 1e-11}

@@ -29,6 +29,7 @@ from minigrad.autograd.op import op
 from minigrad.experts import Experts, mixture
 from minigrad.finetuning import objectives
 from minigrad.typing import Array
+from models.wiola import layers
 from models.wiola.layers import DualStreamFeedForward, SpiralAngles, WiolaRMSNorm
 from tests import op_checks
 from tests.layer_table import CONTAINERS, TABLE
@@ -141,7 +142,7 @@ def with_a_wrong_gradient(operation: Layer, argument: int) -> Layer:
 def test_a_wrong_gradient_inside_a_layer_is_caught(
     layer: Layer, name: str, argument: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room: Any = mixture if layer is Experts else ops
+    room: Any = {Experts: mixture, WiolaRMSNorm: layers, DualStreamFeedForward: layers}.get(layer, ops)
     monkeypatch.setattr(room, name, with_a_wrong_gradient(getattr(room, name), argument))
 
     def is_caught(case: Case) -> bool:

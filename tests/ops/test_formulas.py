@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 from minigrad import ops
+from models.wiola import operations
 from tests.op_table import TABLE
 
-FILES = sorted(path for path in Path(ops.__file__).parent.glob("*.py") if path.name != "__init__.py")
+ROOMS = [Path(room.__path__[0]) for room in (ops, operations)]
+FILES = sorted(path for room in ROOMS for path in room.glob("*.py") if path.name != "__init__.py")
 DRAW_THEIR_OWN_MASKS = {"attention", "dropout"}  # the table draws the mask for their formulas
 
 
 class Chapter:
-    """The functions of one file of ops, and the names that each of them reaches."""
+    """The functions of one file of operations, and the names that each of them reaches."""
 
     def __init__(self, source: str) -> None:
         tree = ast.parse(source)
@@ -24,7 +26,7 @@ class Chapter:
         self.kernels = {
             alias.asname or alias.name
             for node in imports
-            if (node.module or "").startswith("minigrad.kernels")
+            if (node.module or "").startswith(("minigrad.kernels", "models.wiola.kernels"))
             and node.module != "minigrad.kernels.attention.plan"  # which says what a kernel does, and runs none
             for alias in node.names
         }

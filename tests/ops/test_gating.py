@@ -1,4 +1,4 @@
-"""Gates: extreme gates pass everything or nothing, without overflow; and what is refused."""
+"""SwiGLU: large gates, the fused product, and shapes that differ."""
 
 from __future__ import annotations
 
@@ -8,27 +8,38 @@ import numpy as np
 import pytest
 
 from minigrad import ShapeError, Tensor, ops
+from tests import op_checks
+from tests.op_table import Array, Case
 
-GATES = [-np.inf, -1e4, -90.0, 0.0, 90.0, 1e4, np.inf]
+GATES = [-1e4, -100.0, -50.0, 0.0, 50.0, 100.0, 1e4]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_extreme_gates_pass_all_or_nothing(dtype: Any) -> None:
-    a, b, gate = (Tensor(np.array(x, dtype), requires_grad=True) for x in ([2.0] * 7, [-3.0] * 7, GATES))
-    gated, mixed = ops.sigmoid_gate(a, gate), ops.blend(a, b, gate)
-    np.testing.assert_allclose(gated.data, [0, 0, 0, 1, 2, 2, 2], atol=1e-30)
-    np.testing.assert_allclose(mixed.data, [-3, -3, -3, -0.5, 2, 2, 2])
-    (gated + mixed).sum().backward()
-    for each in (a, b, gate):
-        assert each.grad is not None
-        assert np.isfinite(each.grad).all()
+def test_large_gates_pass_all_or_nothing_without_overflow(dtype: Any) -> None:
+    gate, up = np.array(GATES, dtype), np.ones(len(GATES), dtype)
+    result, gradients = op_checks.run(ops.swiglu, Case((gate, up)))
+    np.testing.assert_allclose(result, np.maximum(GATES, 0), atol=1e-5)
+    assert all(gradient is not None and np.isfinite(gradient).all() for gradient in gradients)
 
 
-def test_streams_of_different_shapes_are_refused() -> None:
-    one, other = Tensor(np.zeros((2, 3))), Tensor(np.zeros((2, 1)))
-    with pytest.raises(ShapeError, match=r"sigmoid_gate needs arrays of one shape .* \(2, 3\), \(2, 1\)"):
-        ops.sigmoid_gate(one, other)
-    with pytest.raises(ShapeError, match=r"blend .* \(2, 3\), \(2, 3\), \(2, 1\)"):
-        ops.blend(one, one, other)
-    with pytest.raises(ShapeError, match="sigmoid_gate"):
-        ops.sigmoid_gate(Tensor(1.0), Tensor(1.0))
+def test_swiglu_linear_is_swiglu_and_then_linear() -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=shape) for shape in ((2, 3, 6), (2, 3, 6), (4, 6))]
+    found: list[list[Array]] = []
+    for fused in (False, True):
+        gate, up, weight = tensors = [Tensor(array, requires_grad=True) for array in arrays]
+        y = ops.swiglu_linear(gate, up, weight) if fused else ops.linear(ops.swiglu(gate, up), weight)
+        (y * y).sum().backward()
+        found.append([y.data, *(np.asarray(tensor.grad) for tensor in tensors)])
+    for got, wanted in zip(found[1], found[0], strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-11, atol=1e-12)
+
+
+def test_shapes_that_differ_are_named() -> None:
+    one, other = Tensor(np.zeros((2, 3))), Tensor(np.zeros((2, 4)))
+    with pytest.raises(ShapeError, match=r"swiglu needs arrays of one shape .* \(2, 3\), \(2, 4\)"):
+        ops.swiglu(one, other)
+    with pytest.raises(
+        ShapeError, match=r"swiglu_linear needs .* weight \(C, F\); got \(2, 3\), \(2, 3\) and \(5, 4\)"
+    ):
+        ops.swiglu_linear(one, one, Tensor(np.zeros((5, 4))))

@@ -25,7 +25,7 @@ def attention_weights(operation: Operation) -> Array:
     Each row sums to 1. A far key of `attention_with_far_keys` is a mean, so its weight is shared out evenly among the
     keys of its block. The own key of a row of `attention_with_own_key` is counted as the key after the shared keys that
     it sees.
-    Shapes: -> (rows, H, keys); of `context_attention` (rows, H, summaries).
+    Shapes: -> (rows, H, keys).
     """
     with no_grad():
         probe, num_keys = _PROBES[operation.name](operation)
@@ -68,12 +68,6 @@ def _own_key(operation: Operation) -> Probe:
     return ask, int((own + operation.options["has_own"]).max())
 
 
-def _context(operation: Operation) -> Probe:
-    q, k, _ = operation.arrays
-    numbers = np.broadcast_to(np.arange(k.shape[1]), k.shape[:2])
-    return lambda start: ops.context_attention(q, k, _unit_vectors(numbers, start, k)), k.shape[1]
-
-
 def _unit_vectors(places: Array, start: int, like: Array) -> Array:
     """Return for each place the vector that is 1 in element place - start, or 0 if there is no such element.
 
@@ -88,7 +82,6 @@ _PROBES: dict[str, Callable[[Operation], Probe]] = {
     "sparse_attention": _attention,
     "attention_with_far_keys": _far_keys,
     "attention_with_own_key": _own_key,
-    "context_attention": _context,
 }
-ATTENTIONS = frozenset(_PROBES) - {"context_attention"}
+ATTENTIONS = frozenset(_PROBES)
 """The operations of attention to the tokens of the text."""

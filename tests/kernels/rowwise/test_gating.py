@@ -1,36 +1,25 @@
-"""Gates: extreme gates choose, and the gradients are the slopes."""
+"""SwiGLU: extreme gates, and the gradient of both inputs."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from minigrad.kernels.rowwise import gating
-
-RNG = np.random.default_rng(0)
-A, B, GATE, DY = (RNG.normal(size=(2, 3, 5)) for _ in range(4))
-STEP = 1e-6
+from minigrad.kernels.rowwise.gating import swiglu_backward, swiglu_forward
 
 
-def test_an_extreme_gate_is_open_or_closed() -> None:
-    a, b = np.full((1, 4), 3, np.float32), np.full((1, 4), 5, np.float32)
-    gate = np.array([[-np.inf, -1e4, 1e4, np.inf]], np.float32)
-    np.testing.assert_array_equal(gating.sigmoid_gate_forward(a, gate), [[0, 0, 3, 3]])
-    np.testing.assert_array_equal(gating.blend_forward(a, b, gate), [[5, 5, 3, 3]])
+def test_extreme_gates_are_closed_or_linear() -> None:
+    gate, up = np.array([[-1e4, -200, 0, 200, 1e4]], np.float32), np.full((1, 5), 2, np.float32)
+    np.testing.assert_array_equal(swiglu_forward(gate, up), [[0, 0, 0, 400, 2e4]])
+    dgate, dup = swiglu_backward(np.ones_like(gate), gate, up)
+    np.testing.assert_array_equal(dgate, [[0, 0, 1, 2, 2]])
+    np.testing.assert_array_equal(dup, [[0, 0, 0, 200, 1e4]])
 
 
-def test_the_shares_of_a_blend_add_up_to_one() -> None:
-    da, db, _ = gating.blend_backward(DY, A, B, GATE)
-    np.testing.assert_allclose(da + db, DY, rtol=1e-12)
-    np.testing.assert_allclose(gating.blend_forward(A, A, GATE), A, rtol=1e-12)
-
-
-def test_the_gradients_by_the_gate_are_the_slopes() -> None:
-    def slope(forward, *inputs):  # type: ignore[no-untyped-def]
-        return (forward(*inputs, GATE + STEP) - forward(*inputs, GATE - STEP)) / (2 * STEP)
-
-    dx, dgate = gating.sigmoid_gate_backward(DY, A, GATE)
-    np.testing.assert_allclose(dgate, DY * slope(gating.sigmoid_gate_forward, A), atol=1e-8)
-    np.testing.assert_allclose(dx * A, DY * gating.sigmoid_gate_forward(A, GATE), rtol=1e-10)
-    *_, dgate = gating.blend_backward(DY, A, B, GATE)
-    np.testing.assert_allclose(dgate, DY * slope(gating.blend_forward, A, B), atol=1e-8)
-    assert dgate.shape == A.shape
+def test_the_gradients_are_the_slopes() -> None:
+    rng, step = np.random.default_rng(0), 1e-6
+    gate, up, dy = (rng.normal(size=(2, 3, 9)) for _ in range(3))
+    dgate, dup = swiglu_backward(dy, gate, up)
+    along_gate = (swiglu_forward(gate + step, up) - swiglu_forward(gate - step, up)) / (2 * step)
+    along_up = (swiglu_forward(gate, up + step) - swiglu_forward(gate, up - step)) / (2 * step)
+    np.testing.assert_allclose(dgate, dy * along_gate, atol=1e-8)
+    np.testing.assert_allclose(dup, dy * along_up, atol=1e-8)

@@ -69,33 +69,6 @@ def _swiglu_backward_rows(dy: Array, gate: Array, up: Array, dgate: Array, dup: 
     dup[start:stop] = (dy * gate * s)[start:stop]
 
 
-def _sigmoid_gate_rows(x: Array, gate: Array, y: Array, start: int, stop: int) -> None:
-    y[start:stop] = (x * sigmoid(gate))[start:stop]
-
-
-def _sigmoid_gate_backward_rows(dy: Array, x: Array, gate: Array, dx: Array, dg: Array, start: int, stop: int) -> None:
-    s = sigmoid(gate)
-    dx[start:stop], dg[start:stop] = (dy * s)[start:stop], (dy * x * s * (1 - s))[start:stop]
-
-
-def _blend_rows(a: Array, b: Array, gate: Array, y: Array, start: int, stop: int) -> None:
-    s = sigmoid(gate)
-    y[start:stop] = (s * a + (1 - s) * b)[start:stop]
-
-
-@st.composite
-def _blend_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    dy, a, b, gate, da, db, dgate, *part = draw(rows(4, 3)(dtype))
-    return [dy, (a, b, gate), (da, db, dgate), *part]
-
-
-def _blend_backward_rows(dy: Array, inputs: Any, gradients: Any, start: int, stop: int) -> None:
-    (a, b, gate), (da, db, dgate), part = inputs, gradients, slice(start, stop)
-    s = sigmoid(gate)
-    da[part], db[part] = (dy * s)[part], (dy * (1 - s))[part]
-    dgate[part] = (dy * (a - b) * s * (1 - s))[part]
-
-
 def _erf(x: Array) -> Array:
     return np.vectorize(math.erf, otypes=[x.dtype])(x)
 
@@ -247,10 +220,6 @@ TWINS: dict[str, Twin] = {
     "rowwise.exponential.exp_float32": Twin(
         _exponential_arguments, lambda x: np.exp(np.float64(x)), portable=exponential.exp
     ),
-    "rowwise.gating._sigmoid_gate_rows": Twin(rows(2, 1), _sigmoid_gate_rows),
-    "rowwise.gating._sigmoid_gate_backward_rows": Twin(rows(3, 2), _sigmoid_gate_backward_rows),
-    "rowwise.gating._blend_rows": Twin(rows(3, 1), _blend_rows),
-    "rowwise.gating._blend_backward_rows": Twin(_blend_backward_arguments, _blend_backward_rows),
     "rowwise.gelu._gelu_exact_rows": Twin(flat(1), _gelu_exact_rows),
     "rowwise.gelu._gelu_exact_backward_rows": Twin(flat(2), _gelu_exact_backward_rows),
     "rowwise.gelu._gelu_tanh_rows": Twin(flat(1), _gelu_tanh_rows),

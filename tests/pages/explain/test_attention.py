@@ -12,8 +12,8 @@ from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
 from minigrad.pages.explain.trace import trace
 
 
-def operations(model, text, *more):
-    return trace(model, text, [*ATTENTIONS, *more]).operations
+def operations(model, text):
+    return trace(model, text, ATTENTIONS).operations
 
 
 def test_every_layer_has_weights_that_sum_to_one_and_see_nothing_later(model, text):
@@ -67,11 +67,3 @@ def test_the_own_key_of_an_incomplete_pair_has_its_own_place(small, text, varian
         np.testing.assert_allclose(weights.sum(axis=2), 1, rtol=1e-5)
         seen = operation.options["shared"].visible + operation.options["has_own"]
         assert all(not row[:, count:].any() for row, count in zip(weights, seen, strict=True))
-
-
-def test_the_summaries_of_layers_below_have_weights_too(small, text):
-    model = small("wiola")
-    found = [each for each in operations(model, text, "context_attention") if each.name == "context_attention"]
-    assert [attention_weights(each).shape[2] for each in found] == [1, 2, 2, 2, 2]
-    for each in found:
-        np.testing.assert_allclose(attention_weights(each).sum(axis=2), 1, rtol=1e-5)

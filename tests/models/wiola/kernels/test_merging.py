@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from minigrad.kernels.sequence.merging import merge_groups
+from models.wiola.kernels.merging import merge_groups
 
 EAST, NORTH, ZERO = [1.0, 0.0], [0.0, 1.0], [0.0, 0.0]
 

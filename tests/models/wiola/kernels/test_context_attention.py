@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minigrad.kernels.attention.context_attention import context_attention_backward, context_attention_forward
-from tests.kernels.attention.context_twins import context_attention
+from models.wiola.kernels.context_attention import context_attention_backward, context_attention_forward
+from tests.models.wiola.kernels.context_twins import context_attention
 
 
 def _inputs(rows: int, keys: int) -> list[np.ndarray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from minigrad.kernels.sequence.prefix_mean import prefix_mean_backward, prefix_mean_forward
+from models.wiola.kernels.prefix_mean import prefix_mean_backward, prefix_mean_forward
 
 
 def test_each_sequence_starts_anew() -> None:

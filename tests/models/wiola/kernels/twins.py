@@ -1,4 +1,4 @@
-"""Twins of the loops along a sequence: running means, and the merging scan."""
+"""Twins of the loops of Wiola: gates, running means, and the merging scan."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from tests.kernels.rowwise.twins import rows, sigmoid
 from tests.kernels.twin import Arguments, Array, Twin, numbers, span, untouched
 
 
@@ -63,12 +64,43 @@ def _merge_sequences(x: Array, offsets: Array, threshold: float, joins: Array, s
             i += 2 if joins[i + 1] else 1
 
 
+def _sigmoid_gate_rows(x: Array, gate: Array, y: Array, start: int, stop: int) -> None:
+    y[start:stop] = (x * sigmoid(gate))[start:stop]
+
+
+def _sigmoid_gate_backward_rows(dy: Array, x: Array, gate: Array, dx: Array, dg: Array, start: int, stop: int) -> None:
+    s = sigmoid(gate)
+    dx[start:stop], dg[start:stop] = (dy * s)[start:stop], (dy * x * s * (1 - s))[start:stop]
+
+
+def _blend_rows(a: Array, b: Array, gate: Array, y: Array, start: int, stop: int) -> None:
+    s = sigmoid(gate)
+    y[start:stop] = (s * a + (1 - s) * b)[start:stop]
+
+
+@st.composite
+def _blend_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    dy, a, b, gate, da, db, dgate, *part = draw(rows(4, 3)(dtype))
+    return [dy, (a, b, gate), (da, db, dgate), *part]
+
+
+def _blend_backward_rows(dy: Array, inputs: Any, gradients: Any, start: int, stop: int) -> None:
+    (a, b, gate), (da, db, dgate), part = inputs, gradients, slice(start, stop)
+    s = sigmoid(gate)
+    da[part], db[part] = (dy * s)[part], (dy * (1 - s))[part]
+    dgate[part] = (dy * (a - b) * s * (1 - s))[part]
+
+
 TWINS: dict[str, Twin] = {
-    "sequence.merging._merge_sequences": Twin(_merge_arguments, _merge_sequences),
-    "sequence.prefix_mean._prefix_mean_sequences": Twin(
+    "models.wiola.kernels.gates._sigmoid_gate_rows": Twin(rows(2, 1), _sigmoid_gate_rows),
+    "models.wiola.kernels.gates._sigmoid_gate_backward_rows": Twin(rows(3, 2), _sigmoid_gate_backward_rows),
+    "models.wiola.kernels.gates._blend_rows": Twin(rows(3, 1), _blend_rows),
+    "models.wiola.kernels.gates._blend_backward_rows": Twin(_blend_backward_arguments, _blend_backward_rows),
+    "models.wiola.kernels.merging._merge_sequences": Twin(_merge_arguments, _merge_sequences),
+    "models.wiola.kernels.prefix_mean._prefix_mean_sequences": Twin(
         lambda dtype: _prefix_arguments(dtype, backward=False), _prefix_mean_sequences
     ),
-    "sequence.prefix_mean._prefix_mean_backward_sequences": Twin(
+    "models.wiola.kernels.prefix_mean._prefix_mean_backward_sequences": Twin(
         lambda dtype: _prefix_arguments(dtype, backward=True), _prefix_mean_backward_sequences
     ),
 }

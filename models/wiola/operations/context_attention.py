@@ -10,9 +10,9 @@ from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.autograd.profile import FLOPS
 from minigrad.errors import ShapeError
-from minigrad.kernels.attention import context_attention as kernels
 from minigrad.ops.softmax import softmax_formula
 from minigrad.typing import Array
+from models.wiola.kernels import context_attention as kernels
 
 
 def context_attention_formula(q: Array, k: Array, v: Array) -> Array:

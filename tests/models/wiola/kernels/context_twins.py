@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.attention.context_attention import ContextInputs
+from models.wiola.kernels.context_attention import ContextInputs
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers, span, untouched
 
 
@@ -73,8 +73,8 @@ def _context_attention_backward_rows(
 
 
 TWINS: dict[str, Twin] = {
-    "attention.context_attention._context_attention_rows": Twin(_context_arguments, _context_attention_rows),
-    "attention.context_attention._context_attention_backward_rows": Twin(
+    "models.wiola.kernels.context_attention._context_attention_rows": Twin(_context_arguments, _context_attention_rows),
+    "models.wiola.kernels.context_attention._context_attention_backward_rows": Twin(
         _context_backward_arguments, _context_attention_backward_rows
     ),
 }

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minigrad import ShapeError, Tensor, ops
+from minigrad import ShapeError, Tensor
 from minigrad.ops.attention import attention_formula
-from minigrad.ops.context_attention import context_attention_formula
+from models.wiola.operations.context_attention import context_attention, context_attention_formula
 
 
 def draw(dtype: Any, *shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
@@ -29,7 +29,7 @@ def test_each_row_attends_as_a_sequence_of_its_own() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_only_key_has_probability_one(dtype: Any) -> None:
     q, k, v = draw(dtype, 5, 4, 8), draw(dtype, 5, 1, 2, 8, seed=1), draw(dtype, 5, 1, 2, 8, seed=2)
-    y = ops.context_attention(q, k, v)
+    y = context_attention(q, k, v)
     assert y.data.tobytes() == np.repeat(v.data[:, 0], 2, axis=1).tobytes()
     y.sum().backward()
     for each in (q, k):
@@ -40,7 +40,7 @@ def test_the_only_key_has_probability_one(dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_large_scores_choose_one_key(dtype: Any) -> None:
     q, k, v = (draw(dtype, 5, *shape, scale=1e4) for shape in ((4, 8), (3, 2, 8), (3, 2, 8)))
-    y = ops.context_attention(q, k, v)
+    y = context_attention(q, k, v)
     keys, values = (np.repeat(x.data, 2, axis=2) for x in (k, v))  # (rows, L, H, D)
     best = np.einsum("rhd,rlhd->rhl", q.data, keys).argmax(axis=-1)
     np.testing.assert_array_equal(y.data, np.take_along_axis(values, best[:, None, :, None], axis=1)[:, 0])
@@ -62,9 +62,9 @@ def test_large_scores_choose_one_key(dtype: Any) -> None:
 )
 def test_shapes_that_do_not_fit_are_refused(q: tuple[int, ...], k: tuple[int, ...], message: str) -> None:
     with pytest.raises(ShapeError, match=message):
-        ops.context_attention(Tensor(np.zeros(q)), Tensor(np.zeros(k)), Tensor(np.zeros(k)))
+        context_attention(Tensor(np.zeros(q)), Tensor(np.zeros(k)), Tensor(np.zeros(k)))
 
 
 def test_heads_without_elements_are_refused() -> None:
     with pytest.raises(ShapeError, match="where L and D are at least 1"):
-        ops.context_attention(np.ones((2, 1, 0)), np.ones((2, 1, 1, 0)), np.ones((2, 1, 1, 0)))
+        context_attention(np.ones((2, 1, 0)), np.ones((2, 1, 1, 0)), np.ones((2, 1, 1, 0)))

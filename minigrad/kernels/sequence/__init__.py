@@ -1,1 +1,0 @@
-"""Loops in which a row depends on the rows before it."""

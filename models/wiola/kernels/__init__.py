@@ -1,0 +1,1 @@
+"""The loops of Wiola's operations, on plain arrays."""
