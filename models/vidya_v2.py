@@ -245,7 +245,7 @@ SIZES = {
     "2.3": _shape(1_280, (21, 7), 3_456),
     "smollm2-135m": VidyaV2Config(vocab_size=49_152, context_length=8_192),
     "mobilellm-125m": VidyaV2Config(),
-    # What nano and micro were before, and the models that ship still are.
+    # What nano and micro were before.
     "nano-32": _laptop(6, 96, (3, 1), 32, 256, 4_096),
     "micro-32": _laptop(10, 192, (6, 2), 32, 512, 4_096),
 }

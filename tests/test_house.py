@@ -258,12 +258,24 @@ def test_only_two_files_use_the_compiler() -> None:
     assert uses_the_compiler(ast.parse("@numba.njit\ndef loop(): pass"))
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "minigrad/kernels").rglob("*.py")), ids=module_of)
+LOOPS_OF_FAMILIES = sorted((ROOT / "models").glob("*/kernels/*.py"))
+
+
+@pytest.mark.parametrize(
+    "path", [*sorted((ROOT / "minigrad/kernels").rglob("*.py")), *LOOPS_OF_FAMILIES], ids=module_of
+)
 def test_kernels_know_nothing_of_tensors(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert "Tensor" not in names | attributes
+
+
+@pytest.mark.parametrize("path", LOOPS_OF_FAMILIES, ids=module_of)
+def test_a_loop_of_a_family_uses_only_its_own_file_and_the_kernels(path: Path) -> None:
+    """An edit of another file would not change where `minigrad.kernels.jit` keeps its compiled code."""
+    used = {name for name, _ in imports_of(path) if name.split(".")[0] in PACKAGES}
+    assert all(is_within(name, {"minigrad.kernels", "minigrad.typing"}) for name in used)
 
 
 def test_the_package_lists_the_names_that_it_imports_when_they_are_used() -> None:

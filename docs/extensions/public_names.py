@@ -77,7 +77,9 @@ def signature_of(name: str, function: Any) -> str:
     area(width: float, height: float = 1.0, *, unit: str | None = None) -> float
     """
     found = inspect.signature(function)
-    is_operation = function.__module__.startswith("minigrad.ops.") and "Backward" in str(found.return_annotation)
+    is_operation = function.__module__.startswith(("minigrad.ops.", "models.")) and "Backward" in str(
+        found.return_annotation
+    )
 
     def plain(parameter: inspect.Parameter) -> Any:
         if not isinstance(parameter.annotation, str):

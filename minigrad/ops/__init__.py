@@ -1,4 +1,4 @@
-"""The differentiable operations. One file is one family: the formula, the forward and the backward pass together."""
+"""The differentiable operations. A file holds similar ones: the formula, the forward and the backward pass together."""
 
 from minigrad.ops.arithmetic import add, divide, maximum, minimum, multiply, negative, power, subtract
 from minigrad.ops.attention import attention

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from minigrad import kernels
 from minigrad.kernels.jit import KERNELS
-from models.wiola import kernels as wiola_kernels
 from tests.kernels.attention import chosen_twins, panel_twins, softmax_twins, tile_twins
 from tests.kernels.attention import twins as attention
 from tests.kernels.codegen import twins as codegen
@@ -31,10 +30,12 @@ from tests.kernels.rowwise import twins as rowwise
 from tests.kernels.twin import Array, fenced, leaves, side_by_side, written
 from tests.models.wiola.kernels import context_twins
 from tests.models.wiola.kernels import twins as wiola
+from tests.source_files import ROOT, module_of
 
-for room in (kernels, wiola_kernels):
-    for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
-        importlib.import_module(module.name)
+for module in pkgutil.walk_packages(kernels.__path__, "minigrad.kernels."):
+    importlib.import_module(module.name)
+for path in (ROOT / "models").glob("*/kernels/*.py"):
+    importlib.import_module(module_of(path))
 
 TABLES = (
     attention,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+import re
+from itertools import chain
 
 import pytest
 
-from minigrad import ops
-from models.wiola import operations
 from tests.op_table import TABLE
+from tests.source_files import ROOT, module_of
 
-ROOMS = [Path(room.__path__[0]) for room in (ops, operations)]
-FILES = sorted(path for room in ROOMS for path in room.glob("*.py") if path.name != "__init__.py")
+ROOMS = (ROOT / "minigrad/ops").glob("*.py"), (ROOT / "models").glob("*/operations/*.py")
+FILES = sorted(path for path in chain(*ROOMS) if path.name != "__init__.py")
 DRAW_THEIR_OWN_MASKS = {"attention", "dropout"}  # the table draws the mask for their formulas
 
 
@@ -26,7 +26,7 @@ class Chapter:
         self.kernels = {
             alias.asname or alias.name
             for node in imports
-            if (node.module or "").startswith(("minigrad.kernels", "models.wiola.kernels"))
+            if re.match(r"minigrad\.kernels|models\.\w+\.kernels", node.module or "")
             and node.module != "minigrad.kernels.attention.plan"  # which says what a kernel does, and runs none
             for alias in node.names
         }
@@ -58,7 +58,7 @@ class Chapter:
         return found
 
 
-CHAPTERS = {path.stem: Chapter(path.read_text(encoding="utf-8")) for path in FILES}
+CHAPTERS = {module_of(path): Chapter(path.read_text(encoding="utf-8")) for path in FILES}
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)

@@ -71,16 +71,16 @@ def test_a_past_that_does_not_fit_is_refused(options: dict[str, Any]) -> None:
         prefix_mean(Tensor(np.zeros((4, 2))), offsets=np.array([0, 4]), **options)
 
 
-def test_offsets_and_counts_are_those_of_the_call() -> None:
+def test_offsets_and_counts_of_any_integers_are_those_of_the_call() -> None:
     """The caller may change its own before the backward pass."""
     gradients = []
-    for changes in (False, True):
+    for dtype, changes in ((np.int64, False), (np.int64, True), (np.uint64, True), (np.int32, True)):
         x = Tensor(np.arange(12.0).reshape(6, 2), requires_grad=True)
-        offsets, counts = np.array([0, 2, 6]), np.array([1, 2])
+        offsets, counts = np.array([0, 2, 6], dtype), np.array([1, 2], dtype)
         y = prefix_mean(x, offsets=offsets, counts=counts)
         if changes:
             offsets[1] = counts[1] = 5
         (y * y).sum().backward()
         assert x.grad is not None
         gradients.append(x.grad.tolist())
-    assert gradients[0] == gradients[1]
+    assert gradients[1:] == gradients[:1] * 3
