@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,20 +59,18 @@ class Recipe(NamedTuple):
 
 RECIPES = {
     "vidya-v2-nano": Recipe(
-        "--size nano --data python-docs --steps 6874 --test --threads 1 --precision float32",
+        "--size nano --steps 8000 --batch 16 --test",
         "float16",
-        "Three other runs of ten minutes, with seeds 0, 1 and 2 on two threads, ended at 1.394, 1.367 and 1.358 on\n"
-        "the validation text, and at 1.420, 1.396 and 1.391 on the test text.",
+        "Three runs of ten minutes, with seeds 0, 1 and 2, read 14 to 15 million tokens, and ended at 1.274, 1.276\n"
+        "and 1.276 on the validation text, and at 1.304, 1.308 and 1.306 on the test text.",
     ),
     "vidya-v2-micro": Recipe(
-        "--size micro --data python-docs --steps 3600 --dropout 0.1 --test --threads 1 --precision float32",
+        "--size micro --steps 11300 --seed 1 --test",
         "int8",
-        "It is the only run of its kind. An hour on a faster processor read three times as many tokens, and\n"
-        "reached 1.266.",
+        "With seed 0, a run of as many tokens ended at 1.165 on the validation text and at 1.209 on the test text.",
     ),
     "vidya-v2-nano-chat": Recipe(
-        "--init vidya-v2-nano --objective sft --data models/pretrained/book.jsonl --steps 600 --threads 1 "
-        "--precision float32",
+        "--init vidya-v2-nano --objective sft --data models/pretrained/book.jsonl --steps 600",
         "float16",
         "It is the only run of its kind.",
         ("Who are you?", "What is a list?", "How do I sort a list?", "What will the weather be tomorrow?"),
@@ -128,10 +127,11 @@ def answers(folder: Path, questions: tuple[str, ...]) -> str:
         ask(model, tok, questions_for(str(folder), path)) for path in (FOLDER / "book.jsonl", HELD_OUT)
     )
     taught, asked, other = share_exact(from_book), len(from_book), share_exact(others)
-    return f"""Its book is [book.jsonl](../book.jsonl), written for minigrad. The likeliest answer is
-the book's, word for word, to {taught:.1%} of {asked} of its questions, taken at even distances, and to
-{other:.1%} of those in [book-held-out.jsonl](../book-held-out.jsonl), which ask the same in words that it was not
-taught. The book grew after a look at wrong answers to these: the second figure is too good.
+    return f"""Its book is [book.jsonl](../book.jsonl), written for minigrad. Of {asked} of the book's questions, evenly
+spaced, it answers {taught:.1%} with the book's words if each token is the likeliest one.
+[book-held-out.jsonl](../book-held-out.jsonl) asks for the same answers in words that it was not taught; of these
+questions it answers {other:.1%}. This second figure is too good: the book was extended after a look at wrong answers to
+them.
 
 ```text
 {chr(10).join(lines)}```
@@ -144,16 +144,32 @@ def described(recipe: Recipe, folder: Path) -> tuple[str, str, str, str]:
         return (
             "It answers questions about Python, NumPy and itself, as a book taught it.",
             "--chat",
-            "Asked about something that its book does not hold, it answers with what the book holds",
+            "Asked about something that its book does not hold, it gives one of the book's answers all the same",
             answers(folder, recipe.questions),
         )
     texts = "\n\n---\n\n".join(continued(folder, each) for each in PROMPTS)
     return (
-        "It continues text in the style of the documentation of Python and its libraries for arrays.",
+        "It continues text in the style of the documentation of Python, NumPy and Numba, and of Python's source code.",
         f'--prompt "{PROMPTS[0]}"',
         "It is not an assistant, and was never taught a conversation. It writes what looks like documentation",
         f"With the settings that generate.py has by default:\n\n```text\n{texts}\n```\n",
     )
+
+
+def learned_from(record: Record, libraries: str) -> str:
+    """Return what a model learned from, and how."""
+    text = (
+        f"the documentation and docstrings of Python {record.versions['python']}, the docstrings of {libraries}, "
+        "comments in the source of all three, and, for a fifth of its tokens, the source code of Python's standard "
+        "library."
+    )
+    if record.used["init"] is None:
+        return textwrap.fill(f"It learned from {text}", 120)
+    start = "It began as [vidya-v2-nano](../vidya-v2-nano/README.md), which learned from"
+    taught = (
+        "Then it was taught a book of questions and answers, while some of that text was read again against forgetting."
+    )
+    return textwrap.fill(f"{start} {text} {taught}", 120)
 
 
 def card(name: str, folder: Path, commit: str) -> str:
@@ -176,9 +192,9 @@ A language model of {record.parameters:,} parameters ({record.family} {record.si
 
 ## What it learned from
 
-The documentation and docstrings of Python {versions["python"]}, the docstrings of {libraries}, and comments in the
-source of all three (`--data python-docs`). Their licences: Python, PSF License 2; NumPy, BSD 3-Clause; Numba, BSD
-2-Clause. The weights have the licence of minigrad, MIT.
+{learned_from(record, libraries)}
+Their licences: Python, PSF License 2; NumPy, BSD 3-Clause; Numba, BSD 2-Clause. The weights have the licence of
+minigrad, MIT.
 
 ## How it was trained
 

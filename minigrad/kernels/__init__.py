@@ -2,4 +2,4 @@
 
 `jit` compiles them, `threads` shares rows among threads, `cpu` describes the processor. The rooms build on each other
 in this order: codegen (loops written as LLVM instructions), rowwise (each row by itself), gemm (matrix products),
-attention, sequence (loops along a sequence), decoding (the pass over one token)."""
+attention, decoding (the pass over one token). Loops that only one family of models uses are in its own folder."""

@@ -3,7 +3,6 @@
 
 {
   const SHOWN = 16; // tokens with their numbers, those with the largest weights
-  const NUMBERS = 32; // elements of a head
 
   // Return what a head computes at a place: the query, and of each token up to there the key, the value, the score and
   // the weight. They are read from the machine while it reads the token again.
@@ -34,7 +33,7 @@
   build("attention", async (place) => {
     await near(place);
     const inside = await model(), { reader } = inside, { queries, patterns } = reader.machine.heads;
-    const state = { place: 0, layer: 3, head: 1 };
+    const state = { place: 0, layer: 3, head: 0 };
     let names;
 
     const text = field("Text", "The cat sat on the mat because the cat was tired.", (value) => change(value));
@@ -91,7 +90,8 @@
     // Draw the elements of a row as cells: blue above zero, orange below, the stronger the larger. The square root lets
     // small ones be seen.
     function strip(numbers, most) {
-      const width = 3, drawn = svg("svg", { width: NUMBERS * width, height: 14, viewBox: `0 0 ${NUMBERS * width} 14`, "aria-hidden": true });
+      const width = 2, whole = numbers.length * width;
+      const drawn = svg("svg", { width: whole, height: 14, viewBox: `0 0 ${whole} 14`, "aria-hidden": true });
       drawn.append(...numbers.map((each, n) => svg("rect", {
         x: n * width, width: width - 0.4, height: 14, fill: each > 0 ? "var(--c0)" : "var(--c1)", opacity: Math.sqrt(Math.abs(each) / most).toFixed(3),
       })));

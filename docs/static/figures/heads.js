@@ -26,7 +26,7 @@
     await near(place);
     const inside = await model(), { reader } = inside, { queries, patterns } = reader.machine.heads;
     const all = Array.from({ length: patterns.length * queries }, (_, n) => [Math.floor(n / queries), n % queries]);
-    let names, maps, chosen = 10; // the head 4.2
+    let names, maps, chosen = 6; // the head 4.1
 
     const text = field("Text", "the cat sat on the mat, the cat sat on the mat", change);
     const chooser = choices("head", all.map(([layer, head]) => `${layer + 1}.${head + 1}`), show, true);

@@ -19,7 +19,9 @@
     ["gated", "let each unit say its part"],
     ["add", "multiply by a matrix, and add to the stream"],
   ];
+  const ADDED = ["add v", "add the values of the first layer"];
   const FIRST = ["look up", "copy the row of the token from the table of embeddings: the stream begins"];
+  const SHARED = [["norm", "bring the numbers to one scale"], ["first v", "multiply by a matrix: the values of the first layer, which later layers add to their own"]];
   const LAST = [["norm", "bring the numbers of the stream to one scale"], ["logits", "multiply by the table of embeddings: a score for every token"]];
 
   // Carry out the pass over the token at `place` again; return for each step what it read and wrote.
@@ -43,18 +45,34 @@
     return states;
   }
 
+  // Return for each step its name, what it does and where it belongs, and the steps with which a layer begins.
+  function describe({ steps, heads }) {
+    const layers = heads.patterns.length, all = [[...FIRST, "the beginning"]], begins = [];
+    if (steps[3].name !== "LINEAR") all.push(...SHARED.map((each) => [...each, "the beginning"])); // a norm: layer 1 is yet to come
+    for (let layer = 1; layer <= layers; layer++) {
+      const where = `layer ${layer} of ${layers}`;
+      begins.push(all.length);
+      for (const each of LAYER) {
+        const adds = each[0] === "v" && steps[all.length].adds; // in the last layer: nothing needs the first values any more
+        all.push([each[0], adds ? `${each[1]}, added to the values of the first layer` : each[1], where]);
+        if (each[0] === "v" && steps[all.length].name === "ADD") all.push([...ADDED, where]);
+      }
+    }
+    begins.push(all.length);
+    all.push(...LAST.map((each) => [...each, "the end"]));
+    return { all, begins };
+  }
+
   build("motion", async (place) => {
     await near(place);
     const inside = await model(), { reader, tokenizer, isAllowed } = inside, { machine } = reader;
-    const layers = machine.heads.patterns.length, count = machine.steps.length;
-    const names = machine.steps.map((_, n) => (n === 0 ? FIRST : n < count - 2 ? LAYER[(n - 1) % LAYER.length] : LAST[n - count + 2]));
-    const whereOf = (n) => (n === 0 ? "the beginning" : n < count - 2 ? `layer ${Math.floor((n - 1) / LAYER.length) + 1} of ${layers}` : "the end");
+    const { all, begins } = describe(machine), count = machine.steps.length;
     let states, tokens, chosen = 0;
 
     const text = field("Text", "import numpy as", change);
-    const chooser = choices("step", names.map(([name]) => name), (n) => move(n));
+    const chooser = choices("step", all.map(([name]) => name), (n) => move(n));
     chooser.classList.add("steps");
-    for (const n of [1, ...Array.from({ length: layers }, (_, layer) => 1 + (layer + 1) * LAYER.length)]) chooser.children[n].classList.add("begins");
+    for (const n of begins) chooser.children[n].classList.add("begins");
     const numbers = picture("the numbers that the step reads and writes", 190, draw), heads = html("div", { class: "soft" });
     const answers = html("p", { class: "mono soft" }), said = html("p", { class: "status", role: "status" });
     const row = html("div", { class: "row" }, button("◀ one back", () => move(Math.max(chosen - 1, 0))), button("one on ▶", () => move(Math.min(chosen + 1, count - 1))), button("Play", () => play(count - 1, 160, move)));
@@ -77,7 +95,8 @@
       const chances = Engine.softmax(answer), best = [...chances.keys()].filter((id) => isAllowed[id]).sort((a, b) => chances[b] - chances[a]);
       answers.textContent = `next, if it stopped here: ${best.slice(0, 4).map((id) => `${tokenizer.name(id)} ${percent(chances[id])}`).join("  ")}`;
       const cost = products ? ` ${products.toLocaleString("en")} products of two numbers.` : "";
-      said.textContent = `Step ${n + 1} of ${count}, ${whereOf(n)}: ${names[n][1]}.${cost}`;
+      const [, what, where] = all[n];
+      said.textContent = `Step ${n + 1} of ${count}, ${where}: ${what}.${cost}`;
     }
 
     // Draw what the step reads above what it writes, a cell for each number: blue above zero, orange below, the stronger
