@@ -14,6 +14,7 @@ from pretrained import PAGE, RECIPES, score
 import generate
 import models
 import tokenizer
+from docs.measurements.records import read as read_records
 from minigrad import InputError
 from minigrad.evaluate import __main__ as evaluation
 from minigrad.formats.gguf import __main__ as gguf
@@ -61,6 +62,16 @@ def test_they_are_small_and_hold_what_is_needed() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_score_in_a_card_is_that_of_the_files(name: str) -> None:
     assert score(FOLDER / name, data=PAGE) == pytest.approx(printed(FOLDER / name), abs=3e-4)
+
+
+def test_the_measurements_of_these_models_are_those_of_their_runs() -> None:
+    record = read_records()["models-that-come-along"]
+    for row, name in (("nano, seed 0", "vidya-v2-nano"), ("micro, seed 1", "vidya-v2-micro")):
+        result = read_json(FOLDER / name / "minigrad.json")["result"]
+        losses = [result[key] for key in ("bits_per_byte", "test_bits_per_byte")]
+        nats = [result[key] for key in ("loss_repeated", "loss_others")]
+        shown = [f"{result['tokens']:,}", *(f"{each:.3f}" for each in losses), *(f"{each:.2f}" for each in nats)]
+        assert record.values(row) == shown
 
 
 def test_a_score_of_other_weights_is_noticed(tmp_path: Path) -> None:

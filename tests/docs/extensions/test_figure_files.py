@@ -22,6 +22,7 @@ from minigrad.generation.sampling import distribution
 from minigrad.nn import RotaryAngles
 from minigrad.pages.explain import attention_weights, logit_lens, trace
 from minigrad.pages.explain.attention import ATTENTIONS
+from minigrad.pages.model_page.export import export
 from tests.browser import Browser, needs_a_browser, started
 from tests.source_files import PAGES
 
@@ -447,6 +448,13 @@ def test_the_model_in_motion_answers_as_the_library_after_each_layer(
     assert [float(re.findall(r"([\d.]+)%", each)[0]) for each in shares] == pytest.approx(
         [100 * head.max() for head in weights], abs=0.6
     )
+
+
+def test_the_steps_that_the_chapter_names_end_the_first_and_the_fifth_layer() -> None:
+    """The answer beside the figure, in docs/course/vidya.md."""
+    table, _ = export(models.load(figure_files.MODEL, quantize="int8").eval())
+    additions = [n for n, step in enumerate(table["steps"], 1) if step[0] == "LINEAR" and step[2] == 0 and step[7]]
+    assert (additions[1], additions[9]) == (18, 82)  # two in each layer
 
 
 def test_every_figure_is_in_a_chapter() -> None:
