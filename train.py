@@ -75,10 +75,11 @@ def train(
     if world.rank == 0:
         tell_if_nothing_is_kept()
     with phase("starting NumPy and Numba"):
+        from minigrad.kernels.gemm import backend
         from minigrad.training.preparation import prepare
         from minigrad.training.reporting.finish import finish
     raise_on_interrupt()
-    with FolderLock() as lock, naming_run(lock, mpiexec(world)):
+    with FolderLock() as lock, naming_run(lock, mpiexec(world)), backend.own_choice():
         run = prepare(config, explicit, lock, world, clock or (lambda: time.perf_counter() - started), guests)
         if run is None:
             return None
@@ -120,7 +121,7 @@ def take_step(run: Run) -> tuple[float, float]:
     batch = run.batch()  # tokens, and for each the one after it
     nats = total(run.world, accumulate_gradients(run, batch))  # forward and backward, of all processes
     predicted = batch.targets[batch.targets != IGNORE]
-    loss, norm = nats / predicted.size, math.nan
+    loss, norm = nats / max(predicted.size, 1), math.nan
     if math.isfinite(loss):
         norm = update(run, learning_rate) if batch.counts else 0.0  # a batch that teaches nothing moves nothing
     if not math.isfinite(norm):

@@ -31,6 +31,12 @@ _NOT_PART_OF_A_SIZE = (
 """Fields that do not identify a size: they depend on the tokenizer, or on how a model is trained, extended or grown."""
 
 
+def without_memory(kind: Callable[[Any], LanguageModel], config: ModelConfig) -> LanguageModel:
+    """Build a model of a class whose parameters have names and shapes but no memory."""
+    with nn.shapes_only():
+        return kind(config)
+
+
 class Family(NamedTuple):
     """A model class, its config class, and the configs of its sizes by name."""
 
@@ -50,8 +56,7 @@ class Family(NamedTuple):
 
     def skeleton(self, config: ModelConfig) -> LanguageModel:
         """Build a model whose parameters have names and shapes but no memory; `initialise` gives them values."""
-        with nn.shapes_only():
-            return self.model(config)
+        return without_memory(self.model, config)
 
 
 FAMILIES = {
@@ -162,9 +167,7 @@ def smallest_published(family: str) -> tuple[str, LanguageModel] | None:
 
 def variant(model: LanguageModel, **overrides: Any) -> LanguageModel:
     """Return the skeleton of a model like this one, with fields of its config overridden."""
-    kind: Callable[[Any], LanguageModel] = type(model)
-    with nn.shapes_only():
-        return kind(override(model.config, overrides))
+    return without_memory(type(model), override(model.config, overrides))
 
 
 def build(family: str, size: str = "nano", *, seed: int = 0, dtype: str = "float32", **overrides: Any) -> LanguageModel:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from minigrad.kernels.gemm import backend as products
 from minigrad.system import hardware
 from minigrad.training.folder import checkpoint, metrics
 from minigrad.training.planning import costs
@@ -45,14 +44,13 @@ TINY = vidya_v2.VidyaV2Config(
 
 @contextlib.contextmanager
 def quick_runs() -> Iterator[None]:
-    """Make nano tiny and do not measure the machine; afterwards, reset what runs set."""
+    """Make nano tiny and do not measure the machine; afterwards, reset the threads."""
     threads = hardware.threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(vidya_v2.SIZES, "nano", TINY)
         patch.setattr(costs, "measure_rates", lambda: costs.Rates(1e11, 1e9))
         yield
     hardware.prepare(threads)
-    products.use()
 
 
 def write_text(path: Path, *, lines: int = 1_500) -> Path:
@@ -72,9 +70,8 @@ def settings(data: Path, out: Path | None, **changes: Any) -> TrainConfig:
 
 
 def run(data: Path, out: Path, **changes: Any) -> TrainResult:
-    """Train such a run to its end, and reset the matmul backend."""
+    """Train such a run to its end."""
     result = train(settings(data, out, **changes))
-    products.use()
     assert result is not None
     return result
 

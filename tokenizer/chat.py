@@ -24,7 +24,7 @@ from tokenizer.formats.tokenizer_json import CHAT_TEMPLATE, CONFIG_FILE, named_t
 from tokenizer.templates.renderer import Renderer
 from tokenizer.text.added_tokens import special_pattern
 
-ROLES = ("user", "assistant", "system")
+SPEAKERS = ("user", "assistant", "system")
 
 
 def encode_chat(
@@ -63,8 +63,8 @@ def render_conversation(tokenizer: Tokenizer, messages: Iterable[Mapping[str, st
     speakers: list[str] = []
     for number, message in enumerate(messages):
         _check_texts(number, message)
-        if (role := message["role"]) not in ROLES:
-            expected = f"expected one of {', '.join(ROLES)}{did_you_mean(role, ROLES)}"
+        if (role := message["role"]) not in SPEAKERS:
+            expected = f"expected one of {', '.join(SPEAKERS)}{did_you_mean(role, SPEAKERS)}"
             raise TokenizerError(f"message {number} has the role {role!r}: {expected}")
         content = tokenizer.encode(message["content"])
         ids += [specials[f"<|{role}|>"], *content, specials["<|end|>"]]
@@ -139,7 +139,7 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
 
 def _missing(tokenizer: Tokenizer) -> str:
     """Return the special tokens that `encode_chat` needs and a tokenizer lacks."""
-    needed = (*(f"<|{role}|>" for role in ROLES), "<|end|>")
+    needed = (*(f"<|{role}|>" for role in SPEAKERS), "<|end|>")
     return ", ".join(token for token in needed if token not in tokenizer.specials)
 
 

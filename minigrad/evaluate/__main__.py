@@ -5,6 +5,11 @@ A program, like train.py: it brings together the model families, a tokenizer and
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends the program without a traceback
+
 import json
 import math
 import sys
@@ -20,6 +25,7 @@ from minigrad.options import REQUIRED, option, validate
 from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
 from minigrad.system.limits import check_limits
+from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import phase, prepare_output, say
 from minigrad.training.folder.record import Record
 from models.pretrained import find_runs
@@ -112,13 +118,22 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     hardware.prepare(config.threads)
     check_limits(hardware.threads())
     tell_if_nothing_is_kept()
-    with phase("loading the model and the text", sys.stderr):
-        import models
-        import tokenizer
+    with phase("starting NumPy and Numba", sys.stderr):
         from minigrad.kernels.gemm import backend
-        from minigrad.system.units import plural
-
+    with backend.own_choice():
         backend.use(record.used.get("matmul", "auto"), record.used.get("precision", "float32"))  # as it was trained
+        return figures(config, record, lengths)
+
+
+def figures(config: EvaluateConfig, record: Record, lengths: Sequence[int]) -> Evaluation:
+    """Return the figures of the model of a record, with the matrix products that are in use."""
+    import models
+    from minigrad.evaluate import measures
+    from minigrad.system.units import plural
+
+    with phase("loading the model and the text", sys.stderr):
+        import tokenizer
+
         model = models.load(config.run)
         text = read_text(config, record, tokenizer.load(config.run), model.config.vocab_size)
     longest = model.config.context_length
@@ -130,8 +145,6 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     if lengths and model.learns_positions:
         raise InputError(f"--lengths needs a model with rotary positions; the one in {config.run} learns its positions")
     with phase("evaluating", sys.stderr):
-        from minigrad.evaluate import measures
-
         spans = text.spans(way, context)
         by_overlap = {
             overlap: measures.token_losses(model, spans, text.byte_lengths, context=context, overlap=overlap)
@@ -167,10 +180,11 @@ def evaluate_lengths(
     """
     import models
     from minigrad.evaluate import measures
-    from minigrad.nn.rotary_settings import SCALINGS
+    from minigrad.nn.rotary_settings import SCALINGS, RotaryConfig
 
-    known = getattr(model.config, "rope_original_context", None) or model.config.context_length
-    scalings = SCALINGS if hasattr(model.config, "rope_scaling") else ()
+    rotary = model.config if isinstance(model.config, RotaryConfig) else None
+    known = (rotary and rotary.rope_original_context) or model.config.context_length
+    scalings = SCALINGS if rotary else ()
 
     def score(length: int, **changes: Any) -> float:
         changed, spans = models.load(config.run, **changes), text.spans(way, length)
@@ -262,6 +276,7 @@ def check_unseen(config: EvaluateConfig, record: Record, documents: Sequence[str
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    raise_on_interrupt()
     prepare_output()
     aliases = {"dataset": "data", "held_out": "data", "context_length": "context", "num_threads": "threads"}
     description = "Evaluate how well a model predicts a text: bits per byte, perplexity, by position, by document."

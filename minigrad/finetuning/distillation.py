@@ -7,7 +7,7 @@ token than from the text alone (`minigrad.ops.distillation`).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
@@ -46,6 +46,7 @@ class Distillation:
 
     form: ChatForm | None = None
     reward: Reward | None = None
+    measured: Sequence[str] = ("teacher_bits_per_byte",)
     read_by_teacher = 1.0
     learns_text = True
 

@@ -75,8 +75,8 @@ def read_preferences(path: str | Path, form: ChatForm, context: int) -> list[Pai
 class PreferenceLearning(EpochSource, Lessons):
     """The batches of learning from preferences; `make_reference` loads the model that the learning one began as.
 
-    The log-probabilities of the reference are computed once, before the first step of a process; then the reference is
-    discarded.
+    The log-probabilities of the reference are computed once, before the first step of a process; then it is kept only
+    if text is replayed, whose probabilities it gives.
     """
 
     unit = "pairs of answers"

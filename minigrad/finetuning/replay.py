@@ -39,7 +39,7 @@ class Replay:
     def __init__(self, lessons: Lessons, text: Source, context: int, share: float, teacher: LanguageModel):
         self.lessons, self.text, self.context, self.share, self.teacher = lessons, text, context, share, teacher
         self.form, self.reward, self.summary = lessons.form, lessons.reward, lessons.summary
-        self.measure, self.examine = lessons.measure, lessons.examine
+        self.measure, self.measured, self.examine = lessons.measure, lessons.measured, lessons.examine
         self.read_by_teacher = share + (1 - share) * lessons.read_by_teacher  # a reference is the same model
         teacher.freeze().eval()
 

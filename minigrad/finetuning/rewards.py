@@ -48,6 +48,7 @@ class RewardLearning(Lessons):
     """The batches of learning by rewards; `make_reference` loads the frozen model that the learning one began as."""
 
     form: ChatForm
+    measured = teaching.OF_ANSWERS
 
     def __init__(
         self,

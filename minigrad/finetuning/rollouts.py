@@ -1,4 +1,4 @@
-"""Rollouts: several answers to each question, drawn from the model, and what they were worth.
+"""Rollouts: several answers to each question, drawn from the model.
 
 Answers are drawn from the model's own distribution, the softmax of its logits: no temperature, no top-p, no penalty,
 no token left out. Only then is the gradient of their log-probabilities that of the expected reward. (Vidya drew with

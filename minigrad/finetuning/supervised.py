@@ -33,6 +33,8 @@ class SupervisedLearning(EpochSource, Lessons):
     `reworded` are only asked at the end; `left_out` says which conversations cannot be taught, and why.
     """
 
+    measured = teaching.OF_ANSWERS
+
     def __init__(
         self,
         conversations: Sequence[EncodedConversation],

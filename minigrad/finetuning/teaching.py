@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from minigrad.errors import InputError
 from minigrad.evaluate import losses
 from minigrad.evaluate.answers import Answered, Judge, Question, ask, share_exact
 from minigrad.finetuning.encoding import ChatForm, end_of_answers
+from minigrad.formats.folders import RECORD
 from minigrad.nn.language_model import LanguageModel
 from minigrad.pages.page import escape
 from minigrad.system.terminal import say
@@ -42,6 +44,7 @@ class Lessons(Taught, Protocol):
 
     form: ChatForm | None = None  # of the conversations, which the run folder keeps
     reward: Reward | None = None  # of the last step, if answers are rewarded
+    measured: Sequence[str] = ("bits_per_byte",)  # the names of what `measure` returns
 
     def fingerprint(self) -> str:
         """Return a hash of all lessons."""
@@ -75,6 +78,11 @@ class Teaching(Guest):
         if not run.step and not record.before:
             record.before = self.lessons.measure(_student(run))
             run.folder.write()
+        elif missing := [name for name in self.lessons.measured if name not in record.before]:
+            raise InputError(
+                f"{run.folder.path / RECORD} is damaged: its `before`, how well the model did before it was taught, "
+                f"lacks {' and '.join(missing)}; restore the file, or begin the run again"
+            )
 
     def note(self, run: Run) -> Note:
         """Return the mean reward of the answers, if there is one."""
@@ -98,6 +106,10 @@ def _student(run: Run) -> Student:
 
 
 _MOST_SHOWN = 40  # questions in the report
+
+
+OF_ANSWERS = ("bits_per_byte", "recall")
+"""The names of what `measure_answers` returns."""
 
 
 def measure(student: Student, **figures: float) -> dict[str, float]:

@@ -15,8 +15,6 @@ from minigrad.generation.commands import messages
 from minigrad.generation.continuation import Token
 from minigrad.system.signals import stop_requests
 
-Message = dict[str, str]
-
 HELP = (
     "/reset begins anew, /save FILE keeps the conversation, /exit ends it; Ctrl-C ends an answer; "
     "a line that ends with \\ continues"
@@ -39,11 +37,11 @@ class Chat:
     answer after its current token; the text so far stays in the conversation.
     """
 
-    encode: Callable[[Sequence[Message]], list[int]]
+    encode: Callable[[Sequence[dict[str, str]]], list[int]]
     room: int
     answer: Callable[[list[int], int], Iterable[Token]]
     tell: Callable[[str], None]
-    messages: list[Message] = field(default_factory=list)
+    messages: list[dict[str, str]] = field(default_factory=list)
     turn: int = 0
     _left_out: int = 0
 

@@ -34,6 +34,7 @@ class KeyValueCache:
     """
 
     in_rows: tuple[str, ...] = ("keys", "values")  # the arrays that have the format
+    keeps_more = False  # whether a token leaves more than its key and its value, such as a part of a sum
 
     def __init__(
         self,
@@ -116,6 +117,19 @@ class KeyValueCache:
     def stored(self, layer: int) -> Array:
         """Return how many keys a layer holds of each sequence, (batch,): one for each token."""
         return self.lengths
+
+    def beside(self) -> dict[str, Array]:
+        """Return what a program reads beside keys and values, by its name in `minigrad.kernels.decoding.program.Texts`.
+
+        By default nothing.
+        """
+        return {}
+
+    def copy_tokens(self, source: int, target: int, start: int, stop: int) -> None:
+        """Copy the keys and values of the tokens from `start` to `stop` of one sequence to those of another."""
+        end = stop + self.key_shift  # half of the last key is stored with the token after it
+        for memory in (self.keys, self.values):
+            memory[:, target, start:end] = memory[:, source, start:end]
 
     def select(self, sequences: ArrayLike) -> Self:
         """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""

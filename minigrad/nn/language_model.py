@@ -69,10 +69,9 @@ class LanguageModel(Module):
 
         Keys and values are kept in the `cache_format` of the model.
         """
-        config, dtype = self.config, self.head().dtype
-        length = config.context_length if max_length is None else max_length
+        config, length = self.config, self.config.context_length if max_length is None else max_length
         shape = config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim
-        return KeyValueCache(*shape, dtype, key_shift=self.shifts_keys).in_format(self.cache_format)
+        return KeyValueCache(*shape, self.head().dtype, key_shift=self.shifts_keys).in_format(self.cache_format)
 
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
         """Return published weights under this model's names, without entries that are not weights."""
@@ -102,8 +101,7 @@ class LanguageModel(Module):
         """Return the matrices by which a token's row is multiplied: none that is idle or only looked up."""
         head = self.head()
         tables = [module.weight for _, module in self.named_modules() if isinstance(module, Embedding)]
-        unused = {id(table) for table in tables if table is not head}
-        unused |= {id(parameter) for _, module in self.named_modules() for parameter in module.idle()}
+        unused = {id(each) for each in [*(table for table in tables if table is not head), *self.all_idle()]}
         return [each for each in self.parameters() if each.ndim == 2 and id(each) not in unused]
 
     def forward(

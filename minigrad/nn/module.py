@@ -158,10 +158,13 @@ class Module:
         """Return the number of elements of all parameters; a shared (tied) matrix counts once."""
         return sum(parameter.size for parameter in self.parameters())
 
+    def all_idle(self) -> list[Parameter]:
+        """Return the parameters that take no part in the computation of a token, of all modules (see `idle`)."""
+        return [parameter for _, module in self.named_modules() for parameter in module.idle()]
+
     def num_active(self) -> int:
         """Return the number of elements of the parameters that take part in the computation of one token."""
-        unused = (parameter for _, module in self.named_modules() for parameter in module.idle())
-        return self.num_parameters() - sum(parameter.size for parameter in unused)
+        return self.num_parameters() - sum(parameter.size for parameter in self.all_idle())
 
     def num_trained(self) -> int:
         """Return the number of elements of the parameters that are trained, which are not frozen."""

@@ -80,11 +80,8 @@ class Decoder:
 
 
 def texts_of(cache: KeyValueCache, ids: Array, positions: Array, places: Array) -> Texts:
-    """Return what a step of a program reads of each text; many caches have no means of blocks, and no sums.
-
-    Shapes: ids, positions and places (texts,).
-    """
-    none = cache.keys[:, :, :0]
-    far_keys, far_values = getattr(cache, "far_keys", none), getattr(cache, "far_values", none)
+    """Return what a step of a program reads of each text.  Shapes: ids, positions and places (texts,)."""
+    none, beside = cache.keys[:, :, :0], cache.beside()  # most caches have no means of blocks, and no sums
+    far_keys, far_values = beside.get("far_keys", none), beside.get("far_values", none)
     kept = Kept.of(cache.keys), Kept.of(cache.values), Kept.of(far_keys), Kept.of(far_values)
-    return Texts(ids.astype(np.int64), positions, places, *kept, getattr(cache, "sums", np.zeros((0, 0, 0))))
+    return Texts(ids.astype(np.int64), positions, places, *kept, beside.get("sums", np.zeros((0, 0, 0))))

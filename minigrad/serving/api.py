@@ -303,9 +303,9 @@ class Api:
         self._check_queue(model, len(prompts), body.n)  # again: others came while the prompts were encoded
         client = f"{request.client.host if request.client else ''} {body.user or ''}"
         job = Job(model.texts(body, prompts, client, self._config.max_tokens), request.state.deadline)
-        self._jobs |= dict.fromkeys(job.texts, job)
-        self._metrics.add("prompt_tokens_total", sum(map(len, prompts)), model=model.name)
         self._engine.submit(model.scheduler, job.texts)
+        self._jobs |= dict.fromkeys(job.texts, job)  # news of them comes later, through the loop that runs this
+        self._metrics.add("prompt_tokens_total", sum(map(len, prompts)), model=model.name)
         return job
 
     async def _reply(self, request: Request, model: Served, reply: Reply, job: Job) -> Response:

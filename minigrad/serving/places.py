@@ -14,7 +14,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
 
@@ -29,8 +28,7 @@ class Places:
         self.cache, self.capacity, self.piece = model.new_cache(count, capacity), capacity, piece
         self._free = deque(range(count))  # first the place that has been free for the longest time
         self._held = [set[bytes]() for _ in range(count)]  # the hashes of the pieces that each place holds
-        # Other caches hold more than keys and values, such as running sums, so their pieces are not copied.
-        self.copies = type(self.cache) is KeyValueCache
+        self.copies = not self.cache.keeps_more  # pieces hold keys and values alone
 
     @property
     def num_free(self) -> int:
@@ -70,8 +68,7 @@ class Places:
         if not holders:
             return False
         if place not in holders:  # it may still hold the piece of an earlier text
-            for memory in (self.cache.keys, self.cache.values):  # with half of the next shifted key
-                memory[:, place, start : stop + 1] = memory[:, holders[0], start : stop + 1]
+            self.cache.copy_tokens(holders[0], place, start, stop)
             self._held[place].add(piece)
         self.cache.advance(self.layout([place], stop - start).lengths)
         return True

@@ -60,7 +60,7 @@ class Adapting(Guest):
         self.context = AdaptiveContext.up_to(largest, begin=0.25)
 
     def before_step(self, run: Run) -> None:
-        """Every few steps, let the context adapt to what it tells about the batch of this step."""
+        """Every few steps, let the context adapt to what it tells about the text of this step."""
         if run.step and run.step % STEPS_BETWEEN == 0:
             batch = self.change(run.read())
             found = measure(run.model, batch.tokens, batch.targets, batch.layout, self.context.current)

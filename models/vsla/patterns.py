@@ -199,6 +199,7 @@ class PatternCache(KeyValueCache):
     """
 
     in_rows = (*KeyValueCache.in_rows, "far_keys", "far_values")
+    keeps_more = True
 
     def __init__(
         self,
@@ -219,6 +220,10 @@ class PatternCache(KeyValueCache):
     def kind(self) -> tuple[Any, ...]:
         """What caches of one model have in common, with the sizes of blocks."""
         return *super().kind, self.blocks
+
+    def beside(self) -> dict[str, Array]:
+        """Return the means of blocks."""
+        return {"far_keys": self.far_keys, "far_values": self.far_values}
 
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
         """Store the new keys and values of one layer, and the means of the blocks that they complete."""

@@ -51,6 +51,8 @@ class WiolaCache(KeyValueCache):
     (layers, batch, C) of outputs, in float64, because a running sum in fewer bits stops growing.
     """
 
+    keeps_more = True
+
     def __init__(self, config: WiolaConfig, batch_size: int, max_length: int, dtype: DTypeLike = "float32") -> None:
         super().__init__(config.num_layers, batch_size, max_length, config.num_kv_heads, config.head_dim, dtype)
         self.filled = np.zeros((config.num_layers, batch_size), np.int64)
@@ -62,6 +64,10 @@ class WiolaCache(KeyValueCache):
     def arrays(self) -> Iterable[Array]:
         """Return keys, values, sums and the state of merging layers."""
         return *super().arrays(), *self._changing()
+
+    def beside(self) -> dict[str, Array]:
+        """Return the sums."""
+        return {"sums": self.sums}
 
     @property
     def kind(self) -> tuple[Any, ...]:

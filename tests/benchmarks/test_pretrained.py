@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,6 @@ from minigrad.evaluate import __main__ as evaluation
 from minigrad.formats.gguf import __main__ as gguf
 from minigrad.formats.json_files import read_json
 from minigrad.formats.safetensors import read_tensors, save_tensors
-from minigrad.kernels.gemm import backend as products
 from minigrad.serving.settings import ServeConfig
 from models.pretrained import FOLDER, find_run, find_runs, names
 from tokenizer import TokenizerError
@@ -30,13 +28,6 @@ from train import main as train_main
 NAMES = names()
 FILES = {"config.json", "generation_config.json", "minigrad.json", "model.safetensors", "README.md"}
 FILES |= {"tokenizer.json", "tokenizer_config.json"}
-
-
-@pytest.fixture(autouse=True)
-def _products_as_before() -> Iterator[None]:
-    """Evaluating multiplies as the run of a model did, from then on."""
-    yield
-    products.use()
 
 
 def printed(folder: Path) -> float:

@@ -41,10 +41,7 @@ def finished(text, tmp_path_factory):
 def evaluated(capsys):
     def evaluated(*arguments, code=0):
         capsys.readouterr()
-        try:
-            found = main([str(word) for word in (*arguments, "--threads", 1)])
-        finally:
-            backend.use()
+        found = main([str(word) for word in (*arguments, "--threads", 1)])
         output = capsys.readouterr()
         assert found == code, output.err
         if not code:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from minigrad.distributed.world import ALONE
+from minigrad.errors import InputError
 from minigrad.evaluate.answers import Answered
 from minigrad.finetuning import teaching
 from minigrad.finetuning.teaching import Reward, Student, Teaching
@@ -18,6 +19,7 @@ class Recorded:
     """Lessons that record what happens to them."""
 
     teacher = None
+    measured = ("bits_per_byte",)
 
     def __init__(self, reward: Reward | None = None) -> None:
         self.reward, self.calls, self.form = reward, list[Any](), None
@@ -60,9 +62,18 @@ def test_the_model_is_measured_before_the_first_step_alone(tmp_path: Path, monke
     assert run.folder.record.before == {"bits_per_byte": 2.0}
     Teaching(lessons).begin(run)
     assert run.written == [True]
-    other = run_of(tmp_path, step=1)
-    Teaching(lessons).begin(other)
-    assert other.folder.record.before == {}
+
+
+@pytest.mark.parametrize(("step", "before"), [(1, {}), (1, {"recall": 0.5}), (0, {"recall": 0.5})])
+def test_a_record_without_the_figures_to_compare_with_is_refused_at_once(
+    tmp_path: Path, step: int, before: dict[str, float]
+) -> None:
+    run = run_of(tmp_path, step=step)
+    run.folder.record.before = before
+    lessons: Any = Recorded()
+    with pytest.raises(InputError, match=r"minigrad\.json is damaged: its `before`.* lacks bits_per_byte; restore"):
+        Teaching(lessons).begin(run)
+    assert run.written == []
 
 
 def test_the_student_is_examined_with_the_last_score(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from minigrad.kernels.gemm import backend as products
 from tests.small_runs import quick_runs, run, write_text
 
 
@@ -16,13 +15,6 @@ from tests.small_runs import quick_runs, run, write_text
 def _quickly() -> Iterator[None]:
     with quick_runs():
         yield
-
-
-@pytest.fixture(autouse=True)
-def _forget_the_arithmetic_of_runs() -> Iterator[None]:
-    """Let no test inherit the products that a run before it chose for this processor."""
-    yield
-    products.use()
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from minigrad.constants import IGNORE
 from minigrad.data.tokens.batches import Batch
 from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json
@@ -132,6 +134,29 @@ class Mean(Guest):
 
     def examine(self, run: Run) -> Finding:
         return Finding("", {"mean": float(self.sum.mean())}, "")
+
+
+class Masking(Guest):
+    """Hides every target of the second step; notes the norm of the gradient of each step."""
+
+    def __init__(self) -> None:
+        self.norms = list[float]()
+
+    def change(self, batch: Batch) -> Batch:
+        hidden = np.full_like(batch.targets, IGNORE)
+        return dataclasses.replace(batch, targets=hidden) if len(self.norms) == 1 else batch
+
+    def after_step(self, run: Run, norm: float) -> None:
+        self.norms.append(norm)
+
+
+def test_a_step_whose_targets_are_all_hidden_changes_nothing(tmp_path: Path) -> None:
+    text, masking = small_runs.write_text(tmp_path / "words.txt"), Masking()
+    with small_runs.quick_runs():
+        result = train(small_runs.settings(text, tmp_path / "run", steps=3), guests=[masking])
+    assert result is not None
+    assert np.isfinite(result.loss)
+    assert [norm > 0 for norm in masking.norms] == [True, False, True]
 
 
 class Killer(Guest):

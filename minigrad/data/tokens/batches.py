@@ -58,11 +58,11 @@ class Batch:
 
     @property
     def counts(self) -> bool:
-        """Whether the loss of any target counts; none does if all have the weight 0, as with equal rewards.
+        """Whether the loss of any target counts; none does if there is none, or all have the weight 0 (equal rewards).
 
         Then no step may be made: the averages of an optimizer would move the weights without any gradient.
         """
-        return self.weights is None or bool(self.weights.any())
+        return self.num_targets > 0 and (self.weights is None or bool(self.weights.any()))
 
     def parts(self, count: int) -> list[Batch]:
         """Divide the batch between sequences into at most `count` parts of about equally many rows, none of them empty.

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends the program without a traceback
+
 import errno
 import sys
 from collections.abc import Sequence
@@ -18,6 +23,7 @@ from minigrad.formats.gguf.network import read_network
 from minigrad.formats.gguf.vocabulary import describe_vocabulary
 from minigrad.options import REQUIRED, option
 from minigrad.system.files import check_new_file, reason, replacing
+from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import prepare_output, say
 from minigrad.system.units import format_bytes
 from models.pretrained import find_runs
@@ -75,6 +81,7 @@ def export(config: GGUFConfig) -> Path:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    raise_on_interrupt()
     prepare_output()
     parser = Parser(GGUFConfig, prog=PROGRAM, description="Write a run as a GGUF file, which llama.cpp runs.")
     return exit_code(

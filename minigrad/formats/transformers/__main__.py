@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends the program without a traceback
+
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +21,7 @@ from minigrad.formats.json_files import read_json, write_json
 from minigrad.options import REQUIRED, option, shown
 from minigrad.system.files import write_text
 from minigrad.system.locks import FolderLock
+from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import prepare_output, say
 
 PROGRAM = "python -m minigrad.formats.transformers"
@@ -75,6 +81,7 @@ def _template(name: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    raise_on_interrupt()
     prepare_output()
     description = "Write the Python files with which transformers opens a Vidya v2 that is not a Llama into its folder."
     parser = Parser(TransformersConfig, prog=PROGRAM, description=description)

@@ -95,6 +95,16 @@ def use(backend: str = "auto", precision: str = "float32") -> None:
     _backend, _precision = backend, precision
 
 
+@contextlib.contextmanager
+def own_choice() -> Iterator[None]:
+    """Let a choice that is made in this block hold in it alone: afterwards, products are computed as before it."""
+    before = in_use()
+    try:
+        yield
+    finally:
+        use(*before)
+
+
 def multiplies_bfloat16() -> bool:
     """Return whether the processor has instructions that multiply bfloat16 faster than float32."""
     return BFLOAT16 is not None

@@ -18,7 +18,7 @@ from minigrad.system.terminal import quoted
 from minigrad.system.units import plural
 from minigrad.training.budget import Budget, read_decay
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.places import newest, refuse_links
+from minigrad.training.folder.places import newest_run, refuse_links
 from minigrad.training.folder.record import BEST, NOT_STORED, REPORT, Record
 from minigrad.training.folder.run_folder import RunFolder
 from minigrad.training.settings import LIMITS, TrainConfig
@@ -81,7 +81,7 @@ def _open_existing(given: TrainConfig, explicit: Collection[str], lock: FolderLo
     The folder is locked by `lock` before it is read, unless only its plan is wanted; of several processes the first one
     locks it, and the others read it after that. Raises InputError if another process writes into the folder.
     """
-    path = Path(given.resume or given.out or newest(RUNS, given.model if "model" in explicit else None))
+    path = Path(given.resume or given.out or newest_run(RUNS, given.model if "model" in explicit else None))
     Record.read(path)  # so that no lock is left in a folder without a run
     refuse_links(path, (checkpoint.folder_of(path), path / BEST))
     if lock is not None and not given.plan and world.rank == 0:

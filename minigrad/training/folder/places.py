@@ -123,7 +123,7 @@ def naming_run(lock: FolderLock, launcher: str = "") -> Iterator[None]:
         raise KeyboardInterrupt(f"\ninterrupted; continue with: {again}") from None
 
 
-def newest(root: Path, family: str | None = None) -> Path:
+def newest_run(root: Path, family: str | None = None) -> Path:
     """Return the most recently written run folder under `root`, of `family` if given; InputError if there is none."""
     found = [path.parent for path in root.glob(f"*/{RECORD}")]
     if family is not None:

@@ -5,6 +5,11 @@ The page holds its pictures and opens offline.
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends the program without a traceback
+
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +19,7 @@ from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.options import REQUIRED, option
 from minigrad.system.files import check_new_file, write_text
+from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import prepare_output, say
 
 PROGRAM = "python -m minigrad.training.report"
@@ -29,6 +35,7 @@ class ReportConfig:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    raise_on_interrupt()
     prepare_output()
     parser = Parser(ReportConfig, prog=PROGRAM, description="Compare runs on one page.", aliases={"output": "out"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -65,6 +66,18 @@ def test_an_unknown_name_is_refused_and_the_choice_stays(arguments: tuple[str, .
     with pytest.raises(InputError, match=message):
         products.use(*arguments)
     assert products.in_use() == ("blas", "bfloat16")
+
+
+def test_a_choice_of_its_own_ends_with_its_block() -> None:
+    before = products.in_use()
+    with products.own_choice():
+        products.use("blas", "bfloat16")
+        assert products.in_use() == ("blas", "bfloat16")
+    assert products.in_use() == before
+    with contextlib.suppress(KeyError), products.own_choice():
+        products.use("blas", "bfloat16")
+        raise KeyError
+    assert products.in_use() == before
 
 
 def test_without_arguments_the_faster_backend_multiplies_in_float32() -> None:

@@ -11,7 +11,14 @@ import pytest
 from minigrad.errors import InputError
 from minigrad.formats.json_files import write_json
 from minigrad.system.locks import FolderLock
-from minigrad.training.folder.places import check_places, lock_new, lock_unused, newest, refuse_existing, unused_folders
+from minigrad.training.folder.places import (
+    check_places,
+    lock_new,
+    lock_unused,
+    newest_run,
+    refuse_existing,
+    unused_folders,
+)
 from minigrad.training.folder.record import Record
 from minigrad.training.settings import TrainConfig
 
@@ -191,16 +198,16 @@ def test_the_newest_run_is_that_written_last_of_a_family_or_of_any(tmp_path: Pat
         (tmp_path / name).mkdir()
         Record(family=family).write(tmp_path / name)
         os.utime(tmp_path / name / "minigrad.json", (100 - age, 100 - age))
-    assert newest(tmp_path).name == "a"
-    assert newest(tmp_path, "gpt2").name == "b"
+    assert newest_run(tmp_path).name == "a"
+    assert newest_run(tmp_path, "gpt2").name == "b"
     (tmp_path / "d" / "checkpoints").mkdir()
     for time, name in ((98.5, "b"), (200, "d")):  # a run writes its record when it begins, and then checkpoints
         os.utime(tmp_path / "d" / "checkpoints", (time, time))
-        assert newest(tmp_path, "gpt2").name == name
+        assert newest_run(tmp_path, "gpt2").name == name
     (tmp_path / "a" / "minigrad.json").write_text("{", encoding="utf-8")
-    assert newest(tmp_path, "vidya-v2").name == "c"  # a damaged run does not hide the others
+    assert newest_run(tmp_path, "vidya-v2").name == "c"  # a damaged run does not hide the others
     with pytest.raises(InputError, match="there is no run of wiola under"):
-        newest(tmp_path, "wiola")
+        newest_run(tmp_path, "wiola")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows makes links for administrators only")
