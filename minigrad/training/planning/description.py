@@ -96,6 +96,9 @@ def _tokens_to_read(plan: Plan) -> float | None:
 
 def _budget_rows(plan: Plan) -> dict[str, str]:
     memory = plan.memory()
+    at_end = (
+        f" (at the end xz takes {format_bytes(memory.xz)} in their place)" if memory.xz > memory.activations else ""
+    )
     products = f"matrix products at {_rate(plan)} ({backend.describe()})"
     if hardware.threads() > 1 and not blas.can_use_one_thread():
         products += ", no replicas because the threads of NumPy's BLAS cannot be set"
@@ -105,7 +108,7 @@ def _budget_rows(plan: Plan) -> dict[str, str]:
     return {
         "memory": f"about {format_bytes(memory.total)}: {format_bytes(memory.state)} for weights, "
         f"gradients and what {NAMES[plan.settings.optimizer]} keeps, {format_bytes(memory.activations)} "
-        f"for activations, {format_bytes(memory.snapshot)} to save from while training goes on, "
+        f"for activations{at_end}, {format_bytes(memory.snapshot)} to save from while training goes on, "
         f"{format_bytes(memory.program)} for Python, its libraries and the text; about "
         f"{format_bytes(costs.COMPILING)} more while kernels are compiled, once on a machine",
         "refused": plan.lack_of_memory(),

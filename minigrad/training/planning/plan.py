@@ -112,8 +112,8 @@ class Plan:
         """Estimate the memory of training, of each process."""
         needed = costs.memory_of_run(self.settings, self.model, self.world, self.teacher)
         learned, evaluated = self.text.train.num_bytes, self.text.validation.num_bytes
-        of_text = costs.of_text(learned, evaluated, with_xz=not self.too_long_for_rivals())
-        return replace(needed, program=needed.program + of_text)
+        xz = 0 if self.too_long_for_rivals() else costs.of_xz(learned, evaluated)
+        return replace(needed, program=needed.program + costs.of_text(learned), xz=xz)
 
     def flops_per_token(self, context: float = math.inf) -> float:
         """Return the FLOPs of training per token, of sequences that are cut every `context` tokens."""

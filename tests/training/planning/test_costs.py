@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import math
 import tracemalloc
@@ -29,6 +30,14 @@ def test_operations_are_those_of_each_matrix_and_of_attention_counted_by_hand():
     attention = 6 * 2 * 48 * 256 / 2 * 2
     assert costs.flops_per_token(NANO, 256) == 6 * (matrices + attention)
     assert costs.flops_per_token(NANO, 512) - costs.flops_per_token(NANO, 256) == 6 * attention
+
+
+def test_xz_takes_memory_when_that_of_the_activations_is_free_again():
+    training = costs.memory(NANO, 8, 64)
+    small, large = (dataclasses.replace(training, xz=training.activations + more) for more in (-1, 1_000))
+    assert (small.total, large.total) == (training.total, training.total + 1_000)
+    assert costs.of_xz(2_000, 500) == 12 * 2_500
+    assert costs.of_xz(1 << 30, 500) == costs.of_xz(1 << 23, 500)  # of a long text, an excerpt
 
 
 def test_the_state_is_the_memory_of_weights_gradients_and_moments():
