@@ -40,7 +40,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "benchmarks" / "pretrained.txt"
 """A text that was written for this: no package holds it, so its score is the same with every version of Python."""
 
-PROMPTS = ("The list type", "Return a new array")
+PROMPTS, PENALTY = ("Return a new array", "A dictionary"), 0.2
 
 
 class Recipe(NamedTuple):
@@ -110,8 +110,8 @@ def score(folder: Path, split: str = "validation", data: Path | None = None) -> 
 
 
 def continued(folder: Path, prompt: str) -> str:
-    """Return a prompt with what the model writes after it, with the settings of generate.py."""
-    return write(models.load(folder), tokenizer.load(folder), prompt, tokens=80)
+    """Return a prompt with what the model writes after it."""
+    return write(models.load(folder), tokenizer.load(folder), prompt, tokens=80, frequency_penalty=PENALTY)
 
 
 def answers(folder: Path, questions: tuple[str, ...]) -> str:
@@ -150,9 +150,9 @@ def described(recipe: Recipe, folder: Path) -> tuple[str, str, str, str]:
     texts = "\n\n---\n\n".join(continued(folder, each) for each in PROMPTS)
     return (
         "It continues text in the style of the documentation of Python, NumPy and Numba, and of Python's source code.",
-        f'--prompt "{PROMPTS[0]}"',
+        f'--prompt "{PROMPTS[0]}" --frequency-penalty {PENALTY}',
         "It is not an assistant, and was never taught a conversation. It writes what looks like documentation",
-        f"With the settings that generate.py has by default:\n\n```text\n{texts}\n```\n",
+        f"With `--frequency-penalty {PENALTY}`; without it, it repeats itself more:\n\n```text\n{texts}\n```\n",
     )
 
 
