@@ -386,7 +386,7 @@ class OutputSettings(Group):
     resume: str | None = option(
         None,
         "continue this run, by default the newest in runs/, with its settings; a larger value of its --steps, --tokens "
-        "or --minutes may be given, and --test",
+        "or --minutes may be given unless the learning rate is decaying, and --test",
         value="DIR",
         bare="",
         none_means="",
