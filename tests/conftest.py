@@ -32,6 +32,7 @@ def _switches_are_turned_back() -> Iterator[None]:
         "an observer watching": bool(observers.active),
         f"products by {products.in_use()}": products.in_use() != _PRODUCTS,
     }
+    products.use(*_PRODUCTS)  # so that of several tests only the one that left it fails
     assert not any(left.values()), f"the test left {[what for what, is_left in left.items() if is_left]}"
 
 

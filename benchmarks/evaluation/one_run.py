@@ -148,7 +148,6 @@ def open_test(study: Study, job: Job, out: Path) -> None:
     from minigrad.training.folder.run_folder import of_test
 
     record, model, tok = Record.read(out), models.load(out), tokenizer.load(out)
-    backend.use(record.used.get("matmul", "auto"), record.used.get("precision", "float32"))
     documents = mixture.load(record.text_name, held_out=record.used.get("held_out")).split().test
     if of_test(documents) != record.test_text:
         raise InputError(
@@ -156,7 +155,9 @@ def open_test(study: Study, job: Job, out: Path) -> None:
             "that of another version of Python or of a library. Open the test where the runs were made"
         )
     sizes = token_byte_lengths(tok, model.config.vocab_size)
-    rows = judged(model, prepare(documents, tok), sizes, study.judged, record.used["documents"])
+    with backend.own_choice():
+        backend.use(record.used.get("matmul", "auto"), record.used.get("precision", "float32"))
+        rows = judged(model, prepare(documents, tok), sizes, study.judged, record.used["documents"])
     write_json(out / TEST, {"documents": rows})
 
 

@@ -13,6 +13,7 @@ import models
 from benchmarks import scaling
 from minigrad.data.split import Parts
 from minigrad.errors import InputError
+from minigrad.kernels.gemm import backend
 from minigrad.options import assignments
 from minigrad.system import files
 from minigrad.training.budget import Budget
@@ -29,7 +30,7 @@ TRUE = law.Law(0.8, 60.0, 0.4, 900.0, 0.45, 6.0)
 
 
 def test_a_branch_is_bit_for_bit_the_run_of_as_many_steps(tmp_path: Path) -> None:
-    with quick_runs():
+    with quick_runs(), backend.own_choice():
         text = write_text(tmp_path / "words.txt")
         train(settings(text, tmp_path / "whole", steps=10, warmup=2))
         trunk = settings(text, tmp_path / "trunk", steps=1_000, warmup=2)

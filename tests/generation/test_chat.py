@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from minigrad.generation.chat import Chat, Message
+from minigrad.generation.chat import Chat
 from minigrad.generation.continuation import Token
 
 
-def encode(messages: Sequence[Message]) -> list[int]:
+def encode(messages: Sequence[dict[str, str]]) -> list[int]:
     """Ten tokens for each message, and one for the beginning of an answer."""
     return [token for message in messages for token in [len(message["content"])] * 10] + [0]
 

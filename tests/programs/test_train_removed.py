@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 import train as train_program
+from minigrad.kernels.gemm import backend
 from minigrad.training.folder.opening import open_run
 from minigrad.training.preparation import plan_run
 from minigrad.training.run import Run
@@ -57,7 +58,8 @@ def test_a_run_whose_metrics_are_removed_says_what_is_lost_and_counts_its_time_a
     capsys.readouterr()
     assert train_program.main(["--resume", str(tmp_path / "run"), "--plan"]) == 0
     assert "length      5m 00s (5 steps done): about " in capsys.readouterr().out
-    prepared = plan_run(open_run(TrainConfig(resume=str(tmp_path / "run"))))
+    with backend.own_choice():
+        prepared = plan_run(open_run(TrainConfig(resume=str(tmp_path / "run"))))
     assert prepared.plan.used == 60
     stop(monkeypatch, 5, kill)
     with pytest.raises(Killed):
