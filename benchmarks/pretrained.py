@@ -152,7 +152,8 @@ def described(recipe: Recipe, folder: Path) -> tuple[str, str, str, str]:
         "It continues text in the style of the documentation of Python, NumPy and Numba, and of Python's source code.",
         f'--prompt "{PROMPTS[0]}" --frequency-penalty {PENALTY}',
         "It is not an assistant, and was never taught a conversation. It writes what looks like documentation",
-        f"With `--frequency-penalty {PENALTY}`; without it, it repeats itself more:\n\n```text\n{texts}\n```\n",
+        f"With `--frequency-penalty {PENALTY}`; without this penalty, the model repeats itself more:\n\n"
+        f"```text\n{texts}\n```\n",
     )
 
 

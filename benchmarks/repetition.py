@@ -1,8 +1,8 @@
 """How much of what a model writes it has written before, beside real text, and how likely its tokens are.
 
 Every held-out document gives its first tokens as a prompt, and what follows them as the real text. The share is that
-of the tokens which end a run of four tokens that stood in the same continuation before, among all tokens that end such
-a run; nats are the mean of -log p of a token under the model itself, whatever the settings drew from.
+of the runs of four tokens that stood in the same continuation before, among all runs of four; nats are the mean of
+-log p of a token under the model itself, whatever the settings drew from.
 
     python benchmarks/repetition.py [--run vidya-v2-nano]
 """

@@ -127,12 +127,11 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
 
 def figures(config: EvaluateConfig, record: Record, lengths: Sequence[int]) -> Evaluation:
     """Return the figures of the model of a record, with the matrix products that are in use."""
-    import models
-    from minigrad.evaluate import measures
-    from minigrad.system.units import plural
-
     with phase("loading the model and the text", sys.stderr):
+        import models
         import tokenizer
+        from minigrad.evaluate import measures
+        from minigrad.system.units import plural
 
         model = models.load(config.run)
         text = read_text(config, record, tokenizer.load(config.run), model.config.vocab_size)

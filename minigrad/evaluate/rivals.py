@@ -120,7 +120,8 @@ def xz_bits_per_byte(train: Iterable[str], evaluated: Iterable[str]) -> float | 
     """Return the bits that xz needs per byte of the evaluated text after it has compressed the training text.
 
     8 (size(xz(train + evaluated)) - size(xz(train))) / size(evaluated), sizes in bytes; of a long training text, the
-    last `MOST_BYTES`. Takes 12 to 24 times the memory of the text. Returns None if Python was built without xz.
+    last `MOST_BYTES`. Takes 11 to 13 times the memory of the bytes that it compresses. Returns None if Python was built
+    without xz.
     """
     try:
         import lzma

@@ -72,17 +72,18 @@ class Teaching(Guest):
         From then on, the model is saved with the token that ends its answers.
         """
         record = run.folder.record
-        if self.lessons.form is not None:
-            run.model.end_ids = (end_of_answers(self.lessons.form),)
-        self.lessons.begin(run.model)
-        if not run.step and not record.before:
-            record.before = self.lessons.measure(_student(run))
-            run.folder.write()
-        elif missing := [name for name in self.lessons.measured if name not in record.before]:
+        is_new = not run.step and not record.before
+        if not is_new and (missing := [name for name in self.lessons.measured if name not in record.before]):
             raise InputError(
                 f"{run.folder.path / RECORD} is damaged: its `before`, how well the model did before it was taught, "
                 f"lacks {' and '.join(missing)}; restore the file, or begin the run again"
             )
+        if self.lessons.form is not None:
+            run.model.end_ids = (end_of_answers(self.lessons.form),)
+        self.lessons.begin(run.model)
+        if is_new:
+            record.before = self.lessons.measure(_student(run))
+            run.folder.write()
 
     def note(self, run: Run) -> Note:
         """Return the mean reward of the answers, if there is one."""

@@ -34,7 +34,6 @@ class KeyValueCache:
     """
 
     in_rows: tuple[str, ...] = ("keys", "values")  # the arrays that have the format
-    keeps_more = False  # whether a token leaves more than its key and its value, such as a part of a sum
 
     def __init__(
         self,
@@ -69,6 +68,11 @@ class KeyValueCache:
     def arrays(self) -> Iterable[Array]:
         """Return the keys and values."""
         return [getattr(self, name) for name in self.in_rows]
+
+    @property
+    def keeps_more(self) -> bool:
+        """Whether tokens may leave more than keys and values, such as parts of a sum: in every class but this one."""
+        return type(self) is not KeyValueCache
 
     @property
     def num_bytes(self) -> int:

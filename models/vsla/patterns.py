@@ -199,7 +199,6 @@ class PatternCache(KeyValueCache):
     """
 
     in_rows = (*KeyValueCache.in_rows, "far_keys", "far_values")
-    keeps_more = True
 
     def __init__(
         self,

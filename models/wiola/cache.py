@@ -51,8 +51,6 @@ class WiolaCache(KeyValueCache):
     (layers, batch, C) of outputs, in float64, because a running sum in fewer bits stops growing.
     """
 
-    keeps_more = True
-
     def __init__(self, config: WiolaConfig, batch_size: int, max_length: int, dtype: DTypeLike = "float32") -> None:
         super().__init__(config.num_layers, batch_size, max_length, config.num_kv_heads, config.head_dim, dtype)
         self.filled = np.zeros((config.num_layers, batch_size), np.int64)

@@ -73,7 +73,7 @@ def test_a_record_without_the_figures_to_compare_with_is_refused_at_once(
     lessons: Any = Recorded()
     with pytest.raises(InputError, match=r"minigrad\.json is damaged: its `before`.* lacks bits_per_byte; restore"):
         Teaching(lessons).begin(run)
-    assert run.written == []
+    assert run.written == lessons.calls == []
 
 
 def test_the_student_is_examined_with_the_last_score(tmp_path: Path) -> None:

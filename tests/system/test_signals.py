@@ -84,6 +84,13 @@ def test_another_thread_gets_a_request_that_never_comes():
     assert found == [None]
 
 
+PROGRAMS = [
+    *("train.py", "generate.py"),
+    *(f"minigrad/{name}/__main__.py" for name in ("evaluate", "serving", "training/report")),
+    *(f"minigrad/formats/{name}/__main__.py" for name in ("gguf", "transformers")),
+]
+
+
 @pytest.mark.parametrize("before", [signal.SIG_DFL, signal.SIG_IGN])
 def test_an_interrupt_raises_again_after_the_imports_unless_it_is_ignored(before):
     signal.signal(signal.SIGINT, before)
@@ -93,16 +100,16 @@ def test_an_interrupt_raises_again_after_the_imports_unless_it_is_ignored(before
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends no SIGINT to one process")
-@pytest.mark.parametrize("program", ["train.py", "generate.py"])
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_an_interrupt_during_the_imports_ends_without_a_traceback(program, tmp_path):
     """The first import after the standard library's waits until the interrupt has arrived."""
     (tmp_path / "minigrad").mkdir()
     (tmp_path / "minigrad" / "__init__.py").write_text(
         "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n", encoding="utf-8"
     )
-    shutil.copy(ROOT / program, tmp_path / program)
+    shutil.copy(ROOT / program, tmp_path / "program.py")
     handle = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    start = f"{handle}import runpy; sys.path.insert(0, '.'); runpy.run_path({program!r}, run_name='__main__')"
+    start = f"{handle}import runpy; sys.path.insert(0, '.'); runpy.run_path('program.py', run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", start], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 

@@ -137,10 +137,13 @@ class Mean(Guest):
 
 
 class Masking(Guest):
-    """Hides every target of the second step; notes the norm of the gradient of each step."""
+    """Hides every target of the second step; notes the norm of the gradient of each step, and whether weights moved."""
 
     def __init__(self) -> None:
-        self.norms = list[float]()
+        self.norms, self.moved = list[float](), list[bool]()
+
+    def before_step(self, run: Run) -> None:
+        self.weights = [parameter.data.copy() for parameter in run.model.parameters()]
 
     def change(self, batch: Batch) -> Batch:
         hidden = np.full_like(batch.targets, IGNORE)
@@ -148,6 +151,8 @@ class Masking(Guest):
 
     def after_step(self, run: Run, norm: float) -> None:
         self.norms.append(norm)
+        now = [parameter.data for parameter in run.model.parameters()]
+        self.moved.append(any((one != other).any() for one, other in zip(now, self.weights, strict=True)))
 
 
 def test_a_step_whose_targets_are_all_hidden_changes_nothing(tmp_path: Path) -> None:
@@ -156,7 +161,7 @@ def test_a_step_whose_targets_are_all_hidden_changes_nothing(tmp_path: Path) -> 
         result = train(small_runs.settings(text, tmp_path / "run", steps=3), guests=[masking])
     assert result is not None
     assert np.isfinite(result.loss)
-    assert [norm > 0 for norm in masking.norms] == [True, False, True]
+    assert [norm > 0 for norm in masking.norms] == masking.moved == [True, False, True]
 
 
 class Killer(Guest):
