@@ -62,7 +62,7 @@ def train(
     the seconds since the run began. `explicit` names the settings that were given, by default the ones that differ from
     their defaults: a continued run refuses the ones it does not have. `guests` follow the run. Raises InputError for
     settings that cannot be used, RunError if it fails, Stopped on Ctrl-C, SIGTERM, SIGHUP, or if the
-    output is closed.
+    output is closed. Afterwards, matrix products are computed as before.
     """
     started, world = time.perf_counter(), connect()
     config.check()

@@ -78,10 +78,8 @@ def main() -> None:
     model, tok = models.load(folder), tokenizer.load(folder)
     rows = [tok.encode(text) for text in mixture.load("python-docs").split().validation]
     rows = [row for row in rows if len(row) >= PROMPT + TOKENS]
-    prompts, real = (
-        [[tok.end_of_text_id, *row[:PROMPT]] for row in rows],
-        [row[PROMPT : PROMPT + TOKENS] for row in rows],
-    )
+    prompts = [[tok.end_of_text_id, *row[:PROMPT]] for row in rows]
+    real = [row[PROMPT : PROMPT + TOKENS] for row in rows]
     of_real = -answer_log_probabilities(model, Rollouts(prompts, real, np.zeros(0)))
     print(f"{len(rows)} texts\n\n| settings | share repeated | nats a token |\n| --- | --: | --: |")
     print(f"| real text | {100 * repeated(real):.0f}% | {of_real.mean():.2f} |")

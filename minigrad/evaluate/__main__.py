@@ -120,6 +120,7 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     tell_if_nothing_is_kept()
     with phase("starting NumPy and Numba", sys.stderr):
         from minigrad.kernels.gemm import backend
+    raise_on_interrupt()
     with backend.own_choice():
         backend.use(record.used.get("matmul", "auto"), record.used.get("precision", "float32"))  # as it was trained
         return figures(config, record, lengths)
@@ -275,7 +276,6 @@ def check_unseen(config: EvaluateConfig, record: Record, documents: Sequence[str
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
-    raise_on_interrupt()
     prepare_output()
     aliases = {"dataset": "data", "held_out": "data", "context_length": "context", "num_threads": "threads"}
     description = "Evaluate how well a model predicts a text: bits per byte, perplexity, by position, by document."

@@ -35,13 +35,13 @@ class ReportConfig:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
-    raise_on_interrupt()
     prepare_output()
     parser = Parser(ReportConfig, prog=PROGRAM, description="Compare runs on one page.", aliases={"output": "out"})
 
     def work() -> None:
         from minigrad.training.report.comparison import comparison, read_runs
 
+        raise_on_interrupt()
         config, _ = parser.read(arguments)
         check_new_file(Path(config.out))
         write_text(config.out, comparison(read_runs(config.runs)))
