@@ -9,8 +9,8 @@ long as that command, ten minutes by default; let nothing else run on the machin
 
 Each run judges the validation text, and at its end the test text, once. Beside the scores it prints the loss on tokens
 that complete a pair seen before (`minigrad.evaluate.losses`), which tells whether the model learned to copy from
-its context: that happens in some runs and not in others. The table in docs/results.md has its figures, of runs with
-``--data python-docs``.
+its context: that happens in some runs and not in others. The table in docs/results_learning.md has its figures,
+of runs with ``--data python-docs``.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ others, a value and the key after it have met by chance.
 A model that only knows which values the document has told, and to no key, needs about ln n nats for a value that is
 asked, where n is the number of pairs. Compare a loss with that before you call it recall; ln 64, a guess among all
 values, is much more. With documents of up to 16 pairs, a Wiola of a million parameters was hardly below ln n after
-2,000 steps of 2,048 tokens; with up to 4 pairs, it recalled after a few hundred (docs/results.md, "Merging and recall"
-and the section after it).
+2,000 steps of 2,048 tokens; with up to 4 pairs, it recalled after a few hundred (docs/results_designs.md, "Merging and
+recall" and the section after it).
 
     python benchmarks/recall_text.py runs/recall.jsonl
 

@@ -41,7 +41,7 @@ class Option:
     positional: bool = False  # written without a flag, as in `generate.py runs/nano`
     published: str | None = None  # the key in a config.json, for a field of a model's config
     absent: Any = False  # whether that key may be absent, which means the default; or a function of the file's content
-    # These five are filled in from the field itself:
+    # These are filled in from the field itself, as is `group` where it is empty:
     name: str = ""
     kind: type = str  # int, float, str or bool
     optional: bool = False  # None is allowed
@@ -217,13 +217,9 @@ def option(default: Any, help: str, **rules: Any) -> Any:
     return dataclasses.field(default=default, metadata={"option": Option(help, **rules)})
 
 
+@functools.cache
 def options(settings: Any) -> tuple[Option, ...]:
     """Return the options of a settings dataclass, in the order in which its fields are written."""
-    return _options(settings)
-
-
-@functools.cache
-def _options(settings: Any) -> tuple[Option, ...]:
     hints = typing.get_type_hints(settings)
     found = []
     for field in dataclasses.fields(settings):

@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[Any]
 """A NumPy array of any shape and type; docstrings give the shapes."""
 
+Arrays = Mapping[str, Array]
+"""Arrays by name, as a file holds them."""
+
 PathLike = str | os.PathLike[str]
 
 
@@ -23,6 +26,13 @@ class StreamDecoder(Protocol):
 
     def flush(self) -> str:
         """Return the text of the bytes that are left, which form no whole character."""
+
+
+class ChatForm(Protocol):
+    """The form in which a model reads conversations."""
+
+    def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
+        """Return the token ids of messages and, if wanted, of the beginning of an answer."""
 
 
 class Tokenizer(Protocol):

@@ -232,8 +232,9 @@ def _laptop(
 
 
 SIZES = {
-    # Two heads of 48 learn more than three of 32, and four more than six (docs/results.md, "Two heads of 48"). Of the
-    # larger sizes, which have the plan's three query heads to each head of keys and values, this was not measured.
+    # Two heads of 48 learn more than three of 32, and four more than six (docs/results_learning.md, "Two heads of
+    # 48"). Of the larger sizes, which have the plan's three query heads to each head of keys and values, this was not
+    # measured.
     "nano": _laptop(6, 96, (2, 1), 48, 240, 4_096),
     "micro": _laptop(10, 192, (4, 2), 48, 496, 4_096),
     "mini": _laptop(14, 288, (9, 3), 32, 768, 8_192),

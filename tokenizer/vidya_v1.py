@@ -24,6 +24,7 @@ from tokenizer import bpe
 from tokenizer.bpe import Resources, Tokenizer
 from tokenizer.errors import TokenizerError
 from tokenizer.text.added_tokens import special_pattern
+from tokenizer.text.chunks import checked
 from tokenizer.text.unicode import encode_utf8
 from tokenizer.vocabulary import Vocabulary
 
@@ -78,10 +79,7 @@ def train_to_size(texts: Iterable[str], vocab_size: int = 4096, **resources: Unp
     b'to be'
     """
     num_merges = bpe.checked_size(vocab_size, len(SPECIALS)) - len(SPECIALS) - 256
-    if isinstance(texts, str):
-        raise TokenizerError("texts is one string, expected a list of them: pass [text].")
-    # `train` refuses what is not a str, and names its place.
-    lines = (line for text in texts for line in (text.splitlines() if isinstance(text, str) else [text]))
+    lines = (line for text in checked(texts) for line in text.splitlines())
     return train(lines, num_merges, **resources)
 
 

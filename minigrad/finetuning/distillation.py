@@ -15,7 +15,7 @@ from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.reading import training_source
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
-from minigrad.finetuning.encoding import ChatForm
+from minigrad.finetuning.encoding import TaughtForm
 from minigrad.finetuning.teaching import Reward, Student
 from minigrad.formats.weights import hash_of_arrays
 from minigrad.nn.language_model import LanguageModel
@@ -44,7 +44,7 @@ def compile_kernels(model: LanguageModel, batch: Batch) -> None:
 class Distillation:
     """The batches of a text with the outputs of a teacher; raises InputError if the teacher cannot read them."""
 
-    form: ChatForm | None = None
+    form: TaughtForm | None = None
     reward: Reward | None = None
     measured: Sequence[str] = ("teacher_bits_per_byte",)
     read_by_teacher = 1.0

@@ -19,14 +19,11 @@ from minigrad.constants import IGNORE
 from minigrad.errors import InputError
 from minigrad.evaluate.answers import Question
 from minigrad.finetuning.conversations import Conversation, Message
-from minigrad.typing import Array
+from minigrad.typing import Array, ChatForm
 
 
-class ChatForm(Protocol):
-    """The form in which a model reads conversations."""
-
-    def encode(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> list[int]:
-        """Return the token ids of messages and, if wanted, of the beginning of an answer."""
+class TaughtForm(ChatForm, Protocol):
+    """The form in which a model is taught to read conversations."""
 
     def render(self, messages: Sequence[Message]) -> tuple[list[int], list[str]]:
         """Return the token ids of messages, and the speaker of each token: the role of its message, or "" for the form.
@@ -38,7 +35,7 @@ class ChatForm(Protocol):
         """Write the form into the folder of a model, unless it is already there."""
 
 
-def end_of_answers(form: ChatForm) -> int:
+def end_of_answers(form: TaughtForm) -> int:
     """Return the id of the token that ends an answer; raises ValueError if the form cannot write a conversation."""
     tokens, speakers = form.render([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}])
     return [token for token, speaker in zip(tokens, speakers, strict=True) if speaker == "assistant"][-1]
@@ -93,7 +90,7 @@ TEMPLATES: tuple[Callable[[str], str], ...] = (
 """How to reword a question without wordings of its own: after "Tell me:", and as people type in haste."""
 
 
-def reworded(lesson: EncodedConversation, form: ChatForm, context: int) -> list[EncodedConversation]:
+def reworded(lesson: EncodedConversation, form: TaughtForm, context: int) -> list[EncodedConversation]:
     """Return a lesson with its last question in other words, once for each wording that fits into the context."""
     messages = lesson.conversation.messages
     answer = max(number for number, message in enumerate(messages) if message["role"] == "assistant")
@@ -109,7 +106,7 @@ def reworded(lesson: EncodedConversation, form: ChatForm, context: int) -> list[
     return found
 
 
-def encode_conversation(conversation: Conversation, form: ChatForm, context: int) -> EncodedConversation:
+def encode_conversation(conversation: Conversation, form: TaughtForm, context: int) -> EncodedConversation:
     """Encode a conversation; raises InputError if it has more tokens than the context, or if the form refuses it."""
     try:
         tokens, speakers = form.render(conversation.messages)

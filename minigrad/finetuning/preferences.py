@@ -19,7 +19,7 @@ from minigrad.data.tokens.batches import Batch
 from minigrad.errors import InputError
 from minigrad.finetuning import objectives, teaching
 from minigrad.finetuning.conversations import Conversation, Message, json_objects, messages_in
-from minigrad.finetuning.encoding import ChatForm, encode_conversation
+from minigrad.finetuning.encoding import TaughtForm, encode_conversation
 from minigrad.finetuning.epochs import EpochSource
 from minigrad.finetuning.rollouts import Rollouts, answer_log_probabilities
 from minigrad.finetuning.teaching import Lessons, Student
@@ -47,7 +47,7 @@ class Pair(NamedTuple):
         return 2 * len(self.prompt) + len(self.chosen) + len(self.rejected) - 2
 
 
-def read_preferences(path: str | Path, form: ChatForm, context: int) -> list[Pair]:
+def read_preferences(path: str | Path, form: TaughtForm, context: int) -> list[Pair]:
     """Return the pairs in a file of JSON lines.
 
     Raises InputError for a line that is not a pair, two equal answers, or an answer that exceeds the context.
@@ -83,7 +83,11 @@ class PreferenceLearning(EpochSource, Lessons):
     least = 2  # both answers of a pair belong to one step, and each may be as long as the context
 
     def __init__(
-        self, settings: RunSettings, pairs: Sequence[Pair], form: ChatForm, make_reference: Callable[[], LanguageModel]
+        self,
+        settings: RunSettings,
+        pairs: Sequence[Pair],
+        form: TaughtForm,
+        make_reference: Callable[[], LanguageModel],
     ) -> None:
         self.settings, self.form, self.make_reference = settings, form, make_reference
         questions = list(dict.fromkeys(tuple(pair.prompt) for pair in pairs))

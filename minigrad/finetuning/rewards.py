@@ -21,7 +21,7 @@ from minigrad.errors import InputError
 from minigrad.evaluate.answers import Question
 from minigrad.finetuning import objectives, teaching
 from minigrad.finetuning.conversations import Conversation
-from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_conversation, questions_of
+from minigrad.finetuning.encoding import EncodedConversation, TaughtForm, encode_conversation, questions_of
 from minigrad.finetuning.rollouts import Rollouts, answer_log_probabilities, roll_out
 from minigrad.finetuning.tasks import EXAMINATION, Problem, is_right, problem
 from minigrad.finetuning.teaching import Lessons, Reward, Student
@@ -47,14 +47,14 @@ _MARGIN = 2  # tokens that an answer may have beyond the longest right one
 class RewardLearning(Lessons):
     """The batches of learning by rewards; `make_reference` loads the frozen model that the learning one began as."""
 
-    form: ChatForm
+    form: TaughtForm
     measured = teaching.OF_ANSWERS
 
     def __init__(
         self,
         settings: RunSettings,
         task: str,
-        form: ChatForm,
+        form: TaughtForm,
         text: TokenizedCorpus,
         make_reference: Callable[[], LanguageModel],
     ) -> None:

@@ -12,7 +12,7 @@ from minigrad.data.tokens.batches import Batch, join
 from minigrad.errors import InputError
 from minigrad.finetuning import teaching
 from minigrad.finetuning.conversations import Conversation, conversations_in
-from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_conversation, questions_of, reworded
+from minigrad.finetuning.encoding import EncodedConversation, TaughtForm, encode_conversation, questions_of, reworded
 from minigrad.finetuning.epochs import EpochSource
 from minigrad.finetuning.tasks import problem, task_of
 from minigrad.finetuning.teaching import Lessons, Student
@@ -39,7 +39,7 @@ class SupervisedLearning(EpochSource, Lessons):
         self,
         conversations: Sequence[EncodedConversation],
         settings: RunSettings,
-        form: ChatForm,
+        form: TaughtForm,
         reworded: Sequence[EncodedConversation] = (),
         left_out: Sequence[str] = (),
     ) -> None:
@@ -92,7 +92,7 @@ class SupervisedLearning(EpochSource, Lessons):
         return teaching.examine_answers(student, before, bits_per_byte, asked, "taught questions", reworded=again)
 
 
-def read_supervised(settings: RunSettings, form: ChatForm) -> SupervisedLearning:
+def read_supervised(settings: RunSettings, form: TaughtForm) -> SupervisedLearning:
     """Read the conversations of a run.
 
     Raises InputError, with line and reason, for the first conversation that cannot be taught, without `skip_broken`.

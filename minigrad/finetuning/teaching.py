@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from minigrad.errors import InputError
 from minigrad.evaluate import losses
 from minigrad.evaluate.answers import Answered, Judge, Question, ask, share_exact
-from minigrad.finetuning.encoding import ChatForm, end_of_answers
+from minigrad.finetuning.encoding import TaughtForm, end_of_answers
 from minigrad.formats.folders import RECORD
 from minigrad.nn.language_model import LanguageModel
 from minigrad.pages.page import escape
@@ -42,7 +42,7 @@ class Reward(NamedTuple):
 class Lessons(Taught, Protocol):
     """What a model is taught in place of a text."""
 
-    form: ChatForm | None = None  # of the conversations, which the run folder keeps
+    form: TaughtForm | None = None  # of the conversations, which the run folder keeps
     reward: Reward | None = None  # of the last step, if answers are rewarded
     measured: Sequence[str] = ("bits_per_byte",)  # the names of what `measure` returns
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,11 +22,9 @@ from minigrad.errors import InputError, RunError
 from minigrad.options import shown
 from minigrad.system.files import read_start, reason, replacing
 from minigrad.system.units import format_bytes
-from minigrad.typing import Array, PathLike
+from minigrad.typing import Array, Arrays, PathLike
 
 _LARGEST_HEADER = 1 << 23  # bytes; the library takes 100 MB, and minutes for that
-
-Arrays = Mapping[str, Array]
 
 
 class DType(NamedTuple):

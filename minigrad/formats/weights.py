@@ -12,9 +12,9 @@ from numpy.typing import DTypeLike
 
 from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json
-from minigrad.formats.safetensors import Arrays, read_each, read_headers
+from minigrad.formats.safetensors import read_each, read_headers
 from minigrad.formats.typed import read_dataclass
-from minigrad.typing import Array, PathLike
+from minigrad.typing import Array, Arrays, PathLike
 
 HEAD = "lm_head.weight"
 """The published name of the matrix that computes logits."""

@@ -63,7 +63,7 @@ def _is_slow_at_pairs(features: set[str]) -> bool:
     """Whether a product of pairs of bfloat16 takes longer than one of float32, although there is an instruction for it.
 
     It takes twice as long on an Intel processor of the Sapphire Rapids kind, which multiplies bfloat16 in its tiles; a
-    virtual machine may hide them (docs/results.md, "Where bfloat16 is slower"). Such processors have float16
+    virtual machine may hide them (docs/results_speed.md, "Where bfloat16 is slower"). Such processors have float16
     arithmetic in AVX-512, and lack SSE4A, which those of AMD have.
     """
     return "avx512fp16" in features and "sse4a" not in features

@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self
+from typing import Self
 
 from minigrad.errors import InputError
 from minigrad.generation.continuation import Continuation, DrawingRules
@@ -18,14 +18,7 @@ from minigrad.serving.bodies import Body, ChatBody, CompletionBody, RefusedError
 from minigrad.serving.scheduler import Scheduler, Text
 from minigrad.serving.settings import PlaceSettings
 from minigrad.system.units import format_bytes
-from minigrad.typing import Tokenizer
-
-
-class ChatForm(Protocol):
-    """The form of conversations that a model was taught."""
-
-    def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
-        """Return the token ids of messages, and of the beginning of an answer."""
+from minigrad.typing import ChatForm, Tokenizer
 
 
 @dataclass

@@ -141,7 +141,7 @@ def _interpreter() -> str:
 
 
 def in_lines(name: str, value: str) -> str:
-    """Return a row, a name and a value, wrapped to 80 columns with the value in a column of its own.
+    """Return a row, a name and a value, wrapped to 79 columns with the value in a column of its own.
 
     >>> print(in_lines("count  ", "1 2 " * 20))
     count  1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2

@@ -16,9 +16,9 @@ from minigrad.formats.typed import read_dataclass
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import WeightAverage
 from minigrad.training.folder import metrics
-from minigrad.training.folder.saving import Arrays
 from minigrad.training.run import Finding, Guest, Note, Run
 from minigrad.training.settings import RunSettings
+from minigrad.typing import Arrays
 
 STEPS_BETWEEN = 25  # steps between decisions on an adaptive context, which cost about half a step each
 

@@ -14,10 +14,10 @@ from minigrad.formats.weights import check_arrays, check_values
 from minigrad.system.files import reason
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import Checkpoint, State
-from minigrad.training.folder.saving import Arrays
 from minigrad.training.optimizers import load_moments, moments_of, named_moments
 from minigrad.training.run import Run
 from minigrad.training.validation import check_finite
+from minigrad.typing import Arrays
 
 
 def write_what_is_due(run: Run, *, stops: bool) -> None:

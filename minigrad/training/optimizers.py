@@ -28,7 +28,7 @@ BETA2 = {"adamw": 0.95, "muon": 0.99}
 """AdamW's decay of the mean of the squared gradient, alone and beside Muon.
 
 Beside Muon it updates the embedding and the vectors, and a row of the embedding seldom has a gradient. There 0.99 was
-better for nano (docs/results.md, "Two heads of 48"); for AdamW alone it was not tried.
+better for nano (docs/results_learning.md, "Two heads of 48"); for AdamW alone it was not tried.
 """
 
 LEARNING_RATE = {"adamw": 1.0, "muon": 1.0, "sgd": 20.0}

@@ -19,7 +19,7 @@ from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.distributed.world import World, total
 from minigrad.errors import InputError, RunError
 from minigrad.finetuning.distillation import Distillation
-from minigrad.finetuning.encoding import ChatForm
+from minigrad.finetuning.encoding import TaughtForm
 from minigrad.finetuning.preferences import PreferenceLearning, read_preferences
 from minigrad.finetuning.replay import Replay
 from minigrad.finetuning.rewards import RewardLearning
@@ -303,7 +303,7 @@ def distillation_for(settings: RunSettings, text: TokenizedCorpus) -> Distillati
     return Distillation(settings, text, models.load(settings.teacher or ""))
 
 
-def lessons_for(settings: RunSettings, form: ChatForm, text: TokenizedCorpus) -> Lessons:
+def lessons_for(settings: RunSettings, form: TaughtForm, text: TokenizedCorpus) -> Lessons:
     """Return what a trained model is taught; raises InputError for data that cannot be used."""
 
     @functools.cache  # one copy is enough for all who ask
@@ -328,7 +328,7 @@ def lessons_for(settings: RunSettings, form: ChatForm, text: TokenizedCorpus) ->
 
 
 def _taught(
-    settings: RunSettings, form: ChatForm, text: TokenizedCorpus, make_reference: Callable[[], LanguageModel]
+    settings: RunSettings, form: TaughtForm, text: TokenizedCorpus, make_reference: Callable[[], LanguageModel]
 ) -> Lessons:
     """Return the data that teaches a trained model."""
     if settings.objective == "sft":

@@ -27,10 +27,11 @@ from minigrad.training.budget import Budget, Pace
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import QuickEvaluation, Sample, State, Totals
 from minigrad.training.folder.run_folder import RunFolder
-from minigrad.training.folder.saving import Arrays, Writer
+from minigrad.training.folder.saving import Writer
 from minigrad.training.parallel import Replicas
 from minigrad.training.planning.plan import Plan
 from minigrad.training.workers import workers_of
+from minigrad.typing import Array, Arrays
 
 _REPORT_SECONDS = 0.5  # to write the report, and to end the process
 
@@ -263,9 +264,9 @@ class Run:
             guest.begin(self)
         self.arrays_of_guests()  # a name that is used twice is refused before the first step
 
-    def arrays_of_guests(self) -> Arrays:
+    def arrays_of_guests(self) -> dict[str, Array]:
         """Return the arrays that guests keep in a checkpoint; raises InputError for a name that it has already."""
-        found: Arrays = {}
+        found = dict[str, Array]()
         moments = optimizers.named_moments(self.model, self.optimizer)
         taken = {name for name, _ in self.model.named_parameters()}
         taken |= {f"{name}.{kind}" for name, _, kinds in moments for kind in kinds}

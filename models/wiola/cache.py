@@ -94,7 +94,7 @@ class WiolaCache(KeyValueCache):
         self._mark = [self.lengths, *(array.copy() for array in self._changing())]
 
     def truncate(self, lengths: ArrayLike) -> None:
-        """Return to the last mark in each sequence that is cut, unless it is emptied; that ends the mark."""
+        """Return to the last mark in each sequence that is cut. One cut to 0 tokens is emptied, which ends the mark."""
         wanted = self._checked(lengths)
         is_cut, mark = (wanted > 0) & (wanted < self.lengths), self._mark
         if (lost := is_cut if mark is None else is_cut & (wanted < mark[0])).any():

@@ -16,8 +16,8 @@ from minigrad.data.tokens.batches import Batch
 from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json
 from minigrad.training.folder import checkpoint, metrics
-from minigrad.training.folder.saving import Arrays
 from minigrad.training.run import Finding, Guest, Note, Run, check_guests
+from minigrad.typing import Arrays
 from tests import small_runs
 from tests.killed_runs import Killed
 from train import TrainConfig, train

@@ -21,9 +21,8 @@ from minigrad.optim import Muon
 from minigrad.optim.division import Part
 from minigrad.optim.muon import orthogonalise
 from minigrad.options import unknown
-from minigrad.training.folder.saving import Arrays
 from minigrad.training.run import Guest, Run
-from minigrad.typing import Array
+from minigrad.typing import Array, Arrays
 from models.vidya_v2 import VidyaV2
 
 PARTS = ("equal rows", "cautious decay", "polar express", "soft cap")

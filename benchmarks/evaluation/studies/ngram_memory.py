@@ -19,9 +19,8 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.nn.parameter import Init, Parameter
 from minigrad.system import hardware
-from minigrad.training.folder.saving import Arrays
 from minigrad.training.run import Guest, Run
-from minigrad.typing import Array
+from minigrad.typing import Array, Arrays
 from models.vidya_v2 import VidyaV2, VidyaV2Config
 
 _ODD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)  # large odd numbers

@@ -19,12 +19,12 @@ from typing import Any
 from minigrad.errors import InputError, RunError
 from minigrad.evaluate.losses import bits_per_byte
 from minigrad.formats.json_files import as_json, read_json
-from minigrad.formats.safetensors import Arrays, write_tensors
+from minigrad.formats.safetensors import write_tensors
 from minigrad.formats.typed import read_dataclass
 from minigrad.formats.weights import read_weights
 from minigrad.options import REQUIRED, option
 from minigrad.system.files import move, reason, sync_file, sync_folder
-from minigrad.typing import Array, PathLike
+from minigrad.typing import Array, Arrays, PathLike
 
 
 @dataclass(frozen=True)

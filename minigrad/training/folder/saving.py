@@ -7,22 +7,20 @@ not depend on how far training has come meanwhile. One write takes place at a ti
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Self
 
 import numpy as np
 
 from minigrad.kernels.threads import over_rows
-from minigrad.typing import Array
-
-Arrays = dict[str, Array]
+from minigrad.typing import Array, Arrays
 
 
 class Writer:
     """A thread that writes, and the memory of the copies, which is used again; its block ends after the last write."""
 
     def __init__(self) -> None:
-        self._copies: Arrays = {}
+        self._copies: dict[str, Array] = {}
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
@@ -35,7 +33,7 @@ class Writer:
         if kind is None:
             self.check()
 
-    def begin(self, arrays: Mapping[str, Array], write: Callable[[Arrays], object]) -> None:
+    def begin(self, arrays: Arrays, write: Callable[[Arrays], object]) -> None:
         """Wait for an earlier write, whose error is raised, copy the arrays, and begin to `write` the copies."""
         self.wait()
         copies = self._copied(arrays)
@@ -66,7 +64,7 @@ class Writer:
             self._thread.join()
             self._thread = None
 
-    def _copied(self, arrays: Mapping[str, Array]) -> Arrays:
+    def _copied(self, arrays: Arrays) -> Arrays:
         """Return copies of the arrays, in the memory of earlier copies where it fits."""
         for name, array in arrays.items():
             known = self._copies.get(name)

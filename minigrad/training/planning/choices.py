@@ -22,12 +22,12 @@ CONTEXT, TOKENS_PER_STEP = 256, 2_048
 """The context of a laptop run, and the tokens of a step, unless given or the run is long."""
 
 LONG_RUN = 4_000_000
-"""Tokens from which on a run is long: it reads twice `TOKENS_PER_STEP` in a step.
+"""Tokens from which on a run in one process is long: it reads twice `TOKENS_PER_STEP` in a step.
 
 The more text a run reads, the more tokens of a step are of use (Zhang et al. 2024, "How does critical batch size scale
-in pre-training?", arXiv 2410.21676). Measured with nano (docs/results.md, "Tokens of a step"): in ten minutes twice as
-many ended lower in each of three pairs, and four times as many did not in a single run; after 4 million tokens no
-difference is shown.
+in pre-training?", arXiv 2410.21676). Measured with nano (docs/results_learning.md, "Tokens of a step"): in ten minutes
+twice as many ended lower in each of three pairs, and four times as many did not in a single run; after 4 million tokens
+no difference is shown.
 """
 
 _MOST_GROWING = 5_000_000
@@ -49,7 +49,8 @@ MOST_PASSES = 4.0
 """The most passes over the default text for which a new model reads it alone.
 
 Up to four passes teach nearly as much as new text (Muennighoff et al. 2023, arXiv 2305.16264). With source code, a nano
-gained little in 2.3 passes and more in 4.0 and above (docs/results.md, "Source code beside the documentation").
+gained little in 2.3 passes and more in 4.0 and above (docs/results_learning.md, "Source code beside the
+documentation").
 """
 
 _MOST_SHARE = 0.25  # of the FLOPs of a step, that Muon may take
@@ -98,7 +99,7 @@ def with_source(asked: TrainConfig) -> TrainConfig:
     return dataclasses.replace(asked, data=WITH_SOURCE, held_out=corpus.DEFAULT)
 
 
-def expected_tokens(asked: OptimisationSettings, speed: float, processes: int = 1) -> float:
+def expected_tokens(asked: OptimisationSettings, speed: float, processes: int) -> float:
     """Return the number of tokens of a run, at `speed` tokens per second."""
     if asked.tokens:
         return float(asked.tokens)
@@ -120,13 +121,13 @@ def choose_settings(
     context = _context(asked, model)
     batch = _usual_batch(asked, context, processes)
     speed = _speed(asked, model, rates, context, batch, processes)
-    if _may_grow(asked, model) and expected_tokens(asked, speed) >= LONG_RUN:
+    if _may_grow(asked, model, processes) and expected_tokens(asked, speed, processes) >= LONG_RUN:
         batch = max(batch, 2 * TOKENS_PER_STEP // context)
     per_step = batch * context * asked.accumulate
     limit_steps = math.ceil(asked.tokens / per_step) if asked.tokens else asked.steps
     optimizer = _optimizer(asked, model, per_step, context)
     speed = _speed(asked, model, rates, context, batch, processes)
-    expected = limit_steps or expected_tokens(asked, speed) / per_step
+    expected = limit_steps or expected_tokens(asked, speed, processes) / per_step
     steps = max(int(expected), 1)
     question_noise = 0.0 if asked.data.startswith("task:") else QUESTION_NOISE
     chosen = {
@@ -171,10 +172,13 @@ def _usual_batch(asked: OptimisationSettings, context: int, processes: int) -> i
     return asked.batch or max(1, TOKENS_PER_STEP // context) * processes
 
 
-def _may_grow(asked: TrainConfig, model: LanguageModel) -> bool:
-    """Whether a long run may read more in a step: a small model, unless steps or their size are given, or lessons."""
+def _may_grow(asked: TrainConfig, model: LanguageModel, processes: int) -> bool:
+    """Whether a long run may read more in a step: a small model, unless steps or their size are given, or lessons.
+
+    Several processes read several times as much already.
+    """
     is_open = asked.batch is None and asked.steps is None and asked.accumulate == 1 and asked.objective is None
-    return is_open and model.num_parameters() <= _MOST_GROWING
+    return is_open and processes == 1 and model.num_parameters() <= _MOST_GROWING
 
 
 def _optimizer(asked: TrainConfig, model: LanguageModel, per_step: int, context: int) -> str:
@@ -214,7 +218,7 @@ def _dropout(model: LanguageModel, tokens: int, text_tokens: float) -> float:
 
     A model learns a text by heart if it has many parameters for each different token, and reads it many times: so
     dropout grows as the square root of the product of both. New text needs none. Fitted to pairs of runs
-    (docs/results.md, "Dropout").
+    (docs/results_learning.md, "Dropout").
     """
     different = max(text_tokens, 1)
     by_heart = model.num_parameters() / different * tokens / different

@@ -13,7 +13,8 @@ eq. 5):
 
 `CURVES` are the measurements, `LAW` is the fit to them (by `fit`), `WITHOUT` are the fits without one of the curves.
 The spread of their predictions shows how uncertain the measured runs leave the law, not how wrong it is elsewhere.
-The runs leave E open, so the exponents have lower bounds, and R is not one number for all runs (docs/results.md).
+The runs leave E open, so the exponents have lower bounds, and R is not one number for all runs
+(docs/results_learning.md).
 """
 
 from __future__ import annotations

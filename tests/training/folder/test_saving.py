@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from minigrad.errors import RunError
-from minigrad.training.folder.saving import Arrays, Writer
+from minigrad.training.folder.saving import Writer
+from minigrad.typing import Arrays
 
 
 def test_what_is_written_is_a_copy_from_before_the_arrays_changed() -> None:

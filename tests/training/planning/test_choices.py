@@ -125,6 +125,8 @@ def test_a_long_run_reads_twice_as_many_tokens_in_a_step() -> None:
     assert (batch(tokens=least, batch=8), batch(tokens=least, accumulate=2), batch(steps=least)) == (8, 8, 8)
     assert batch(tokens=least, objective="sft", init="runs/base", data="book.txt") == 8
     assert [chosen(TrainConfig(tokens=least), processes=each).batch for each in (2, 3)] == [16, 24]
+    assert chosen(TrainConfig(tokens=least, context=150)).batch == 27
+    assert chosen(TrainConfig(tokens=least, context=150), processes=2).batch == 26  # processes have equal shares
     assert (batch(minutes=0.1), batch(minutes=1_000.0)) == (8, 16)
     sizes = {size: chosen(TrainConfig(tokens=least), model).batch for size, model in LADDER.items()}
     assert sizes == {"nano": 16, "micro": 16, "mini": 8, "small": 8}
