@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
-from minigrad.formats.folders import check_folder
+from minigrad.formats.folders import CONFIG, check_folder
 from minigrad.generation import console
 from minigrad.generation.settings import GenerateConfig
 from minigrad.options import assignments
@@ -29,8 +29,7 @@ from minigrad.system.limits import check_limits
 from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import close_output, prepare_output, quoted, say
 from minigrad.system.units import format_bytes
-from minigrad.training.folder.record import Record
-from minigrad.training.settings import TrainConfig
+from minigrad.training.folder.record import was_taught_to_talk
 from models.pretrained import find_runs
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
@@ -82,8 +81,7 @@ def chat(config: GenerateConfig) -> Generator[str]:
     Raises InputError if the folder holds no chat model.
     """
     loaded = load(config)
-    if was_taught_to_talk(Path(config.run)) is False:
-        notice(UNTAUGHT.format(run=config.run, quoted=quoted(Path(config.run))))
+    warn_of_untaught(Path(config.run))
     import tokenizer
     from minigrad.generation.chat import HELP, Chat
 
@@ -107,6 +105,7 @@ def teach(config: GenerateConfig) -> Generator[str]:
 
     journal = Journal(Path(config.journal))
     loaded = load(config)
+    warn_of_untaught(Path(config.run))
     import tokenizer
 
     form = tokenizer.load_chat(config.run, loaded.tokenizer)
@@ -290,20 +289,20 @@ def talks_in_own_form(folder: Path, tok: Tokenizer) -> bool:
         return False
 
 
-UNTAUGHT = (
-    "{run} learned from text alone and was never taught a conversation, so its answers will make no sense; teach it: "
-    "train.py --init {quoted} --objective sft --data BOOK (docs/teaching.md)"
-)
+def warn_of_untaught(folder: Path) -> None:
+    """Print a remark if a run did not teach its model conversations, nor did a run that it began from."""
+    if was_taught_to_talk(folder) is not False:
+        return
+    from minigrad.formats.huggingface import QUANTISATION
+    from minigrad.formats.json_files import read_json
 
-
-def was_taught_to_talk(folder: Path) -> bool | None:
-    """Return whether a run, or one that it began from, taught conversations; None for a folder that no run wrote."""
-    if (record := Record.known(folder)) is None:
-        return None
-    from minigrad.training.folder.run_folder import beginnings
-
-    records = [record, *(each for _, each in beginnings(init=record.place_of("init")))]
-    return any(TrainConfig(objective=each.used.get("objective")).is_lesson for each in records)
+    config = folder / CONFIG  # a folder of adapters has none
+    is_rounded = config.exists() and QUANTISATION in read_json(config)
+    lesson = f"; teach it: train.py --init {quoted(folder)} --objective sft --data BOOK (docs/teaching.md)"
+    notice(
+        f"{folder} learned from text alone and was never taught a conversation, so its answers will make no sense; "
+        f"vidya-v2-nano-chat, which comes with minigrad, was taught some{'' if is_rounded else lesson}"
+    )
 
 
 def notice(text: str) -> None:
@@ -347,6 +346,8 @@ _ALIASES = {
     "draft_model": "draft",
     "prompt_file": "prompt",
     "prompts": "prompt",
+    "length": "tokens",
+    "max_length": "tokens",
 }
 """Other names that people type; an error message suggests the field."""
 

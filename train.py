@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Stopped", "TrainConfig", "TrainResult", "main", "train"]
 
 _STARTED = time.perf_counter()  # a budget of minutes counts the whole process; the imports so far are a small part
-_DESCRIPTION = "Train a small language model. --model alone is enough: real text, ten minutes, a checkpoint, a report."
+_DESCRIPTION = "Train a small language model. No flag is needed: real text, ten minutes, a checkpoint, a report."
 MAX_GRADIENT_NORM = 1.0
 
 

@@ -27,7 +27,7 @@ from minigrad.generation.settings import Sampling
 from minigrad.system.terminal import printable
 
 ROOT = Path(__file__).parent.parent
-MODEL, PROMPT = "vidya-v2-nano", "The list type"
+MODEL, PROMPT, PENALTY = "vidya-v2-nano", "The list type", 0.2
 WIDTH, ROWS = 836, 14
 EVERY = 0.06  # seconds from token to token
 BITS = (1, 3, 6)  # of surprise, from which a stronger colour is taken
@@ -71,8 +71,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures" / "writing.svg")
     arguments = parser.parse_args()
     model, tok = models.load(MODEL), tokenizer.load(MODEL)
-    tokens = list(stream(model, document(tok, PROMPT), Sampling(alternatives=0), tokenizer=tok))
-    picture = moving_picture(f'python generate.py {MODEL} --prompt "{PROMPT}"', PROMPT, tokens)
+    sampling = Sampling(frequency_penalty=PENALTY, alternatives=0)
+    tokens = list(stream(model, document(tok, PROMPT), sampling, tokenizer=tok))
+    command = f'python generate.py {MODEL} --prompt "{PROMPT}" --frequency-penalty {PENALTY}'
+    picture = moving_picture(command, PROMPT, tokens)
     arguments.out.write_text(picture, encoding="utf-8", newline="\n")
     print(f"{arguments.out}: {len(picture.encode()):,} bytes")
 

@@ -72,7 +72,7 @@ RECIPES = {
     "vidya-v2-nano-chat": Recipe(
         "--init vidya-v2-nano --objective sft --data models/pretrained/book.jsonl --steps 600",
         "float16",
-        "It is the only run of its kind.",
+        "One run was made with this recipe, so nothing is known of other seeds.",
         ("Who are you?", "What is a list?", "How do I sort a list?", "What will the weather be tomorrow?"),
     ),
 }
@@ -152,7 +152,8 @@ def described(recipe: Recipe, folder: Path) -> tuple[str, str, str, str]:
         "It continues text in the style of the documentation of Python, NumPy and Numba, and of Python's source code.",
         f'--prompt "{PROMPTS[0]}" --frequency-penalty {PENALTY}',
         "It is not an assistant, and was never taught a conversation. It writes what looks like documentation",
-        f"With `--frequency-penalty {PENALTY}`; without this penalty, the model repeats itself more:\n\n"
+        f'The first 80 tokens after "{PROMPTS[0]}" and after "{PROMPTS[1]}", with\n`--frequency-penalty {PENALTY}`; '
+        "without this penalty, the model repeats itself more:\n\n"
         f"```text\n{texts}\n```\n",
     )
 
@@ -181,6 +182,8 @@ def card(name: str, folder: Path, commit: str) -> str:
     table = "\n".join(
         f"| {part} | {result[key]:.3f} | {score(folder, part):.3f} |" for part, key in rows if key in result
     )
+    if "test_bits_per_byte" in result:
+        table += "\n\nThe test text is not quite untouched: its scores helped to choose the share of source code."
     about, start, limits, shown = described(recipe, folder)
     libraries = f"NumPy {versions['numpy']} and Numba {versions['numba']}"
     size, context = format_bytes((folder / "model.safetensors").stat().st_size), model.config.context_length

@@ -61,7 +61,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.serving.server": GROUND | {"minigrad.serving", "uvicorn"},
     "minigrad.serving.settings": GROUND | {"minigrad.generation.settings"},
     "minigrad.serving.__main__": NN  # a program
-    | {"minigrad.cli", "minigrad.generation", "minigrad.serving", "models", "tokenizer"},
+    | {"minigrad.cli", "minigrad.generation", "minigrad.serving", "minigrad.training.folder", "models", "tokenizer"},
     "minigrad.pages": SYSTEM | {"numpy"},
     "minigrad.pages.graph": AUTOGRAD,
     "minigrad.pages.model_page": NN | {f"minigrad.{name}" for name in ("programs", "quantised", "generation", "pages")},

@@ -4,8 +4,8 @@ Nothing is hidden: the text, the model, its gradient, the optimizer and the samp
 Run it with `python one_file.py`. It takes about a minute, and prints how well the model predicts text that it has not
 been trained on, and at the end what it writes.
 
-Shapes are written with the letters B (sequences in a batch), T (positions in a sequence), C (channels), H (attention
-heads) and V (tokens).
+Shapes are written with the letters B (sequences in a batch), T (positions in a sequence), C (channels: the numbers at a
+position), H (attention heads) and V (tokens).
 """
 
 import ast
@@ -19,7 +19,7 @@ if __name__ == "__main__":
 
 import numpy as np
 
-WIDTH, LAYERS, HEADS, CONTEXT = 96, 3, 4, 64  # the model: channels, blocks, attention heads, positions it looks back
+WIDTH, LAYERS, HEADS, CONTEXT = 96, 3, 4, 64  # the model: numbers at a position, layers, attention heads, positions
 BATCH, STEPS, RATE = 16, 1000, 6e-3  # its training: sequences a step, steps, highest learning rate
 VOCABULARY = 128  # a token is one ASCII character
 

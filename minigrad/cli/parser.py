@@ -46,7 +46,7 @@ class Parser(Generic[Settings]):
         )
         titles = dict.fromkeys([*(each.group for each in (*self._positionals, *self.options)), "other"])
         groups = {title: self._parser.add_argument_group(title) for title in titles}
-        for each in self.options:
+        for each in (*self._positionals, *(each for each in self.options if not each.positional)):
             _declare(groups[each.group], each)
         groups["other"].add_argument(
             "-h", "--help", action=_Help, nargs=0, default=argparse.SUPPRESS, help="print this page and stop"

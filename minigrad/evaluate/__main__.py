@@ -45,7 +45,10 @@ class EvaluateConfig:
     """What to evaluate, on what, and how."""
 
     run: str = option(
-        REQUIRED, "a run folder, a Hugging Face folder, or the name of a shipped model", positional=True, value="RUN"
+        REQUIRED,
+        "a run folder, a Hugging Face folder, or the name of a model that comes with minigrad, such as vidya-v2-nano",
+        positional=True,
+        value="RUN",
     )
     data: str | None = option(
         None,
@@ -207,7 +210,7 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
     from minigrad.data.tokens.token_files import prepare
     from minigrad.data.tokens.tokenized import token_byte_lengths
     from minigrad.training.folder.places import check_texts
-    from minigrad.training.folder.run_folder import beginnings
+    from minigrad.training.folder.record import beginnings
 
     def tell(sentence: str) -> None:
         say(sentence, sys.stderr)

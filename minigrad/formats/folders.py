@@ -31,6 +31,9 @@ def check_folder(folder: Path) -> None:
         raise InputError(f"{folder} has no weights yet: its training has not reached the first checkpoint")
     inside = " or ".join(str(found.parent) for found in sorted(folder.glob(f"*/{CONFIG}"))[:5])
     hint = f"; did you mean {inside}?" if inside else did_you_mean(folder, CONFIG)
+    if not folder.exists():
+        way_out = "train.py makes such folders, and vidya-v2-nano comes with minigrad"
+        raise InputError(f"there is no folder {folder}{hint or f'; {way_out}'}")
     raise InputError(f"{folder} is not a run folder: it has no {CONFIG}{hint}")
 
 

@@ -140,7 +140,7 @@ class LoadSettings(ComputeSettings):
 
     run: str = option(
         REQUIRED,
-        "a run folder, a Hugging Face folder, or the name of a shipped model",
+        "a run folder, a Hugging Face folder, or the name of a model that comes with minigrad, such as vidya-v2-nano",
         positional=True,
         value="RUN",
         filled=True,

@@ -15,6 +15,7 @@ import importlib.util
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minigrad.cli.exits import exit_code
@@ -28,6 +29,7 @@ from minigrad.system.limits import check_limits
 from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import installation, phase, prepare_output, printable, say
 from minigrad.system.units import format_bytes, plural
+from minigrad.training.folder.record import was_taught_to_talk
 from models.pretrained import find_runs
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
@@ -97,6 +99,7 @@ def load(config: ServeConfig) -> list[Served]:
                 say(f"[{run} writes texts but cannot hold conversations: {error}]", sys.stderr)
             budget = config.cache_megabytes * 2**20 // len(config.runs)
             found.append(Served.within(name, model, tok, form, config, budget))
+            found[-1].taught = was_taught_to_talk(Path(run))
             warm_up(found[-1].scheduler)
     return found
 
@@ -104,7 +107,7 @@ def load(config: ServeConfig) -> list[Served]:
 def places(model: Served) -> str:
     """Describe how many texts a model writes at once, and the memory that their keys and values take."""
     scheduler = model.scheduler
-    kind = "chats and texts" if model.form is not None else "texts"
+    kind = "chats and texts" if model.converses else "texts"
     count, length = plural(scheduler.count, "place"), plural(scheduler.capacity, "token")
     return f"{count} for {kind}, each of up to {length}; caches of {format_bytes(scheduler.places.cache.num_bytes)}"
 

@@ -257,7 +257,7 @@ class Api:
             "max_model_len": model.scheduler.capacity,
             "max_tokens": self._config.max_tokens,
             "specials": sorted(model.tokenizer.specials),
-            "converses": model.form is not None,
+            "converses": model.converses,
         }
         return JSONResponse(found)
 

@@ -23,13 +23,18 @@ from minigrad.typing import ChatForm, Tokenizer
 
 @dataclass
 class Served:
-    """A model under a name. `form` is None if it was not taught to converse."""
+    """A model under a name.
+
+    `form` is None if its tokenizer has no form of conversations. `taught` says whether it was taught to converse; None
+    means that this is unknown.
+    """
 
     name: str
     model: LanguageModel
     tokenizer: Tokenizer
     scheduler: Scheduler
     form: ChatForm | None = None
+    taught: bool | None = None
     created: int = field(default_factory=lambda: int(time.time()))
 
     def __post_init__(self) -> None:
@@ -62,6 +67,11 @@ class Served:
             )
         return cls(name, model, tokenizer, Scheduler(model, min(config.texts, budget // each), capacity), form)
 
+    @property
+    def converses(self) -> bool:
+        """Whether conversations with the model may make sense."""
+        return self.form is not None and self.taught is not False
+
     def encode(self, prompt: str | list[int]) -> tuple[list[int], int]:
         """Return the ids of a prompt, and how many of them begin every document.
 
@@ -80,7 +90,9 @@ class Served:
     def encode_messages(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         """Return the ids of a conversation and the beginning of an answer; raises RefusedError for a wrong form."""
         if self.form is None:
-            raise RefusedError(f"{self.name} was not taught to converse; use /v1/completions", field="model")
+            raise RefusedError(
+                f"the tokenizer of {self.name} has no form of conversations; use /v1/completions", field="model"
+            )
         try:
             ids = self.form.encode(messages, add_generation_prompt=True)
         except ValueError as error:

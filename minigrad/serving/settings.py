@@ -18,7 +18,8 @@ class ServedModelSettings(ComputeSettings):
 
     runs: tuple[str, ...] = option(
         REQUIRED,
-        "run folders, Hugging Face folders or names of shipped models; clients name a model by its folder",
+        "run folders, Hugging Face folders, or names of models that come with minigrad, such as vidya-v2-nano; clients "
+        "name a model by its folder",
         positional=True,
         value="RUN",
         filled=True,

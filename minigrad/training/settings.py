@@ -25,10 +25,16 @@ class ModelSettings(Group):
 
     model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2, vsla or wiola", value="NAME")
     size: str = option(
-        "auto", "auto (the best for the time), nano, micro, mini, small, or one of the family's others", value="SIZE"
+        "auto",
+        "auto (the best for the time), nano, micro, mini, small, or a published size (docs/designs.md)",
+        value="SIZE",
     )
     init: str | None = option(
-        None, "start from the weights and the size of a run or shipped model", value="RUN", none_means="", filled=True
+        None,
+        "start from the weights and the size of a run or of a model that comes with minigrad",
+        value="RUN",
+        none_means="",
+        filled=True,
     )
     set: str | None = option(
         None,
@@ -81,7 +87,7 @@ class DataSettings(Group):
     )
     tokenizer: str | None = option(
         None,
-        "a tokenizer.json, its folder or a shipped model; or vidya-v1, to train that kind",
+        "a tokenizer.json, its folder or the name of a model that comes with minigrad; or vidya-v1, to train that kind",
         value="PATH",
         none_means="a new one",
         filled=True,
@@ -122,7 +128,7 @@ class LengthSettings(Group):
 
     minutes: float | None = option(
         None,
-        "time for the whole run, from start to report, without the questions at the end of lessons",
+        "time for the whole run, from start to report, but for the questions that lessons (--objective) end with",
         above=0,
         at_most=1_000_000,
         none_means="10, unless --steps or --tokens is given",
@@ -204,7 +210,8 @@ class OptimisationSettings(LengthSettings):
         "probability of setting an activation to zero, against memorising a text that is read many times",
         at_least=0,
         below=1,
-        none_means="0 for new text, up to 0.3 for a large model that reads a small text often; 0 for teaching",
+        none_means="0 for a text that is read a few times, up to 0.3 for a large model that reads a small text often; "
+        "0 for teaching",
     )
     seed: int = option(0, "seed of the initial weights, the order of the text and dropout", at_least=0)
 
@@ -267,7 +274,7 @@ class TeachingSettings(Group):
         "share of the loss, and about that of the tokens, from pre-training text, against forgetting",
         at_least=0,
         below=1,
-        none_means="0.75 with --objective sft, 0.25 with the other objectives but distill",
+        none_means="0.75 with --objective sft, 0.25 with the other objectives, except distill",
     )
     question_noise: float | None = option(
         None,
@@ -286,7 +293,8 @@ class TeachingSettings(Group):
     )
     teacher: str | None = option(
         None,
-        "with --objective distill: a run or a shipped model with the same tokenizer, whose distributions are learned",
+        "with --objective distill: a run, or a model that comes with minigrad, with the same tokenizer, whose "
+        "distributions are learned",
         value="RUN",
         none_means="",
         filled=True,
@@ -385,8 +393,8 @@ class OutputSettings(Group):
     )
     resume: str | None = option(
         None,
-        "continue this run, by default the newest in runs/, with its settings; a larger value of its --steps, --tokens "
-        "or --minutes may be given unless the learning rate is decaying, and --test",
+        "continue this run, by default the newest in runs/, with its settings; --test may be added, and, unless the "
+        "learning rate is decaying, a larger --steps, --tokens or --minutes",
         value="DIR",
         bare="",
         none_means="",

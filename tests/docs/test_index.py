@@ -25,6 +25,9 @@ def minutes(chapter: str) -> int:
 def test_every_chapter_is_in_one_part() -> None:
     assert sorted(chapter for chapters in PARTS.values() for chapter in chapters) == sorted(CHAPTERS)
     assert "an hour to read in full" in CHAPTERS["one_file"]
+    listed = re.findall(r"^- \*\*(.+?)\*\*: (\[.*(?:\n  .*)*)", INDEX, flags=re.MULTILINE)
+    chapters = {name: re.findall(r"\(course/(\w+)\.md\)", links) for name, links in listed}
+    assert {name: found for name, found in chapters.items() if found and name in PARTS} == PARTS
     readme = (ROOT / "README.md").read_text("utf-8")
     assert f"a course of {IN_WORDS[len(CHAPTERS)]} chapters" in readme
 

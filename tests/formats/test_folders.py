@@ -65,12 +65,15 @@ def test_a_folder_without_a_model_is_refused_with_the_reason(here: Path) -> None
         check_folder(Path(f"with-{file}"))
     make("young", "minigrad.json")
     assert refusal("young") == "young has no weights yet: its training has not reached the first checkpoint"
-    assert refusal("qqq") == "qqq is not a run folder: it has no config.json"
+    nowhere = "there is no folder qqq; train.py makes such folders, and vidya-v2-nano comes with minigrad"
+    assert refusal("qqq") == nowhere
+    Path("empty").mkdir()
+    assert refusal("empty") == "empty is not a run folder: it has no config.json"
     make("runs/mine")
     make("runs/yours")
     inside = "did you mean runs/mine or runs/yours?"
     assert refusal("runs") == f"runs is not a run folder: it has no config.json; {inside}"
-    assert refusal("runs/mien") == "runs/mien is not a run folder: it has no config.json; did you mean runs/mine?"
+    assert refusal("runs/mien") == "there is no folder runs/mien; did you mean runs/mine?"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows makes links for administrators only")

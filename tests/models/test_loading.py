@@ -209,12 +209,13 @@ def test_only_families_that_can_grow_get_a_grown_config() -> None:
 @pytest.mark.parametrize("read", [models.load, models.grow])
 def test_a_folder_without_a_model_is_answered_with_one_that_may_be_meant(read: Any, tmp_path: Path) -> None:
     build("vidya-v2").save(tmp_path / "mine")
-    for given in (tmp_path, tmp_path / "mien"):
+    for given, said in {
+        tmp_path: f"{tmp_path} is not a run folder: it has no config.json",
+        tmp_path / "mien": f"there is no folder {tmp_path / 'mien'}",
+    }.items():
         with pytest.raises(InputError) as caught:
             read(given)
-        assert str(caught.value) == (
-            f"{given} is not a run folder: it has no config.json; did you mean {tmp_path / 'mine'}?"
-        )
+        assert str(caught.value) == f"{said}; did you mean {tmp_path / 'mine'}?"
 
 
 def test_a_quantised_model_names_a_folder_to_start_from_and_a_shipped_one_names_the_others(tmp_path: Path) -> None:

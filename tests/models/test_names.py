@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,19 @@ import pytest
 import models
 from minigrad.errors import InputError
 from models import names
+from tests.source_files import ROOT
 
 
 def test_the_names_are_those_of_the_models() -> None:
     assert {name: tuple(family.sizes) for name, family in models.FAMILIES.items()} == names.SIZES
+
+
+def test_the_guide_lists_every_published_size() -> None:
+    guide = (ROOT / "docs" / "designs.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| (`.+`) \| `.+` \| [\d,]+ \|$", guide, flags=re.MULTILINE)
+    listed = {family: tuple(re.findall(r"`([^`]+)`", sizes)) for family, sizes in rows}
+    own = {*names.LAPTOP_SIZES, *names.EARLIER_SIZES}
+    assert listed == {family: tuple(size for size in sizes if size not in own) for family, sizes in names.SIZES.items()}
 
 
 @pytest.mark.parametrize("family", names.SIZES)

@@ -159,7 +159,7 @@ def test_the_speed_is_printed_after_a_stop_string_too(folder, capsys, write):
     ("arguments", "message"),
     [
         ((), "RUN is missing"),
-        (("nowhere/at/all",), "nowhere/at/all is not a run folder: it has no config.json\n"),
+        (("nowhere/at/all",), "there is no folder nowhere/at/all; train.py makes such folders, and "),
         (("RUN", "--temprature", 1), "unknown flag --temprature; did you mean --temperature?"),
         (("RUN", "--max-tokens", 1), "unknown flag --max-tokens; did you mean --tokens?"),
         (("RUN", "--top-p", 2), "--top-p takes a finite number above 0 and at most 1, not '2'"),
@@ -188,8 +188,9 @@ def test_a_folder_that_is_no_run_or_lacks_its_tokenizer_is_refused(capsys, folde
 
 
 def test_a_mistyped_folder_gets_the_runs_beside_it(capsys, folder):
-    for near in (folder.parent, folder.parent / "rnu"):
-        assert refusal(capsys, near).endswith(f"it has no config.json; did you mean {folder}?\n")
+    assert refusal(capsys, folder.parent).endswith(f"it has no config.json; did you mean {folder}?\n")
+    mistyped = folder.parent / "rnu"
+    assert refusal(capsys, mistyped).endswith(f"there is no folder {mistyped}; did you mean {folder}?\n")
 
 
 def test_a_run_before_its_first_checkpoint_has_no_weights(capsys, tmp_path):

@@ -45,6 +45,7 @@ def test_health_tokens_and_metrics(wire: Wire, tok: Any) -> None:
     assert (found["tokens"], found["count"]) == (tok.encode("to be"), len(tok.encode("to be")))
     assert (found["beginning"], found["max_model_len"], found["max_tokens"]) == (1, 256, None)
     assert found["specials"] == sorted(tok.specials)
+    assert found["converses"]
     found = wire.call("/tokenize", {"messages": HELLO}).json
     assert (found["tokens"][-1], found["beginning"]) == (tok.specials["<|assistant|>"], 0)
     assert wire.metric("requests_total") == 3

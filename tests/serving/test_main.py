@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -40,6 +41,15 @@ def test_models_are_loaded_with_as_many_places_as_fit(folder: Path) -> None:
     smaller = load(ServeConfig(runs=(str(folder),), texts=5, cache_format="int8", context=32))[0].scheduler.places
     share = (48 + 4) / (4 * 48)  # of a head of 48: numbers of one byte and a scale, in place of numbers of four bytes
     assert smaller.cache.num_bytes == served.scheduler.places.cache.num_bytes * share
+
+
+def test_a_run_that_taught_no_conversation_is_for_texts(folder: Path, tmp_path: Path) -> None:
+    taught, untaught = [shutil.copytree(folder, tmp_path / name) for name in ("taught", "untaught")]
+    for run, settings in ((taught, {"objective": "sft"}), (untaught, {})):
+        (run / "minigrad.json").write_text(json.dumps({"settings": settings, "chosen": {}}), encoding="utf-8")
+    found = load(ServeConfig(runs=(str(taught), str(untaught)), context=32))
+    assert [each.taught for each in found] == [True, False]
+    assert [places(each).partition(",")[0].partition("for ")[2] for each in found] == ["chats and texts", "texts"]
 
 
 def test_a_single_place_is_described_in_the_singular(folder: Path) -> None:

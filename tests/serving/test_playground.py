@@ -258,6 +258,44 @@ def test_a_conversation_is_that_of_the_api(browser: Browser, make_served: Callab
 
 
 @needs_a_browser
+def test_a_conversation_outlasts_a_look_at_the_text(browser: Browser, make_served: Callable[..., Served]) -> None:
+    page = browser
+
+    def ask(message: str) -> int:
+        page.run(f"document.getElementById('message-1').value = {message!r}")
+        page.run("document.getElementById('ask-1').requestSubmit()")
+        idle(page)
+        return len(page.texts("#messages-1 p"))
+
+    with serving([make_served()]) as wire:
+        open_at(page, wire)
+        page.until("!document.getElementById('modes-1').hidden")
+        click(page, "#as-chat-1")
+        assert ask("to be?") == 2
+        click(page, "#as-text-1")
+        click(page, "#as-chat-1")
+        assert ask("or?") == 4
+        assert page.run("playground.columns[0].messages.length") == 4
+        click(page, "#again-1")
+        assert ask("to?") == 2
+        assert page.run("playground.columns[0].messages.length") == 2
+        assert page.errors == []
+
+
+@needs_a_browser
+def test_a_model_that_was_not_taught_to_converse_writes_texts(
+    browser: Browser, make_served: Callable[..., Served]
+) -> None:
+    page, served = browser, make_served()
+    served.taught = False
+    with serving([served]) as wire:
+        open_at(page, wire)
+        page.until("document.getElementById('rivals-1').children.length > 0")
+        assert page.run("document.getElementById('modes-1').hidden")
+        assert page.errors == []
+
+
+@needs_a_browser
 def test_it_writes_as_many_tokens_as_the_server_allows(browser: Browser, make_served: Callable[..., Served]) -> None:
     page, served = browser, make_served()
     served._rules.ends[:] = False  # so that the text does not end by itself

@@ -175,12 +175,18 @@ def test_ids_without_a_token_are_refused(make_served: Make) -> None:
         served.encode([5, 320])
 
 
-def test_only_a_model_that_was_taught_to_converse_does(make_served: Make) -> None:
+def test_a_model_converses_if_its_tokenizer_has_a_form_and_it_may_have_been_taught(make_served: Make) -> None:
     hello = [{"role": "user", "content": "Hi"}]
     served = make_served()
     assert served.encode_messages(hello)[-1] == served.tokenizer.specials["<|assistant|>"]
-    with pytest.raises(RefusedError, match="not taught to converse"):
-        make_served(teaches=False).encode_messages(hello)
+    without_form = make_served(teaches=False)
+    with pytest.raises(RefusedError, match="has no form of conversations"):
+        without_form.encode_messages(hello)
+    assert served.converses
+    assert not without_form.converses
+    served.taught = False
+    assert not served.converses
+    assert served.encode_messages(hello)  # a client may ask all the same
 
 
 def test_places_are_bounded_by_memory(make_served: Make) -> None:

@@ -38,7 +38,12 @@ _FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7}  # llama.cpp's numbers for the typ
 class GGUFConfig:
     """What to write."""
 
-    run: str = option(REQUIRED, "a run folder, a Hugging Face folder or a shipped model", positional=True, value="RUN")
+    run: str = option(
+        REQUIRED,
+        "the folder of a GPT-2, of a Llama, or of a Vidya v2 trained with --set key_shift=false",
+        positional=True,
+        value="RUN",
+    )
     type: str = option("f16", "the type of the matrices: 32, 16 or 8.5 bits per element", choices=tuple(STORAGES))
     out: str | None = option(None, "the file to write", value="FILE", none_means="RUN/model-TYPE.gguf")
 

@@ -53,7 +53,7 @@ def _slider(name: str, shown: str, label: str, value: float, least: float, most:
 
 _EDITOR = """<div id=editor{n} class=editor><div id=paper{n} class=paper aria-hidden=true></div><textarea id=text{n} \
 class=text spellcheck=false autocomplete=off autocapitalize=off aria-label="The text: write, and let the model \
-continue" aria-describedby=help></textarea></div>
+continue" aria-describedby=help placeholder="Write the beginning of a text"></textarea></div>
 <div class="row actions"><button id=write{n} class=strong type=button>Continue</button><button id=undo{n} \
 type=button disabled>Undo</button><button id=new{n} type=button>New text</button></div>
 """
@@ -61,7 +61,8 @@ type=button disabled>Undo</button><button id=new{n} type=button>New text</button
 _CONVERSATION = """<section id=chat{n} hidden aria-label="Conversation"><div id=messages{n} class=messages role=log \
 aria-live=polite></div>
 <form id=ask{n} class=row><input id=message{n} class=message aria-label="Your message" autocomplete=off \
-placeholder="Your message"><button id=send{n} class=strong>Send</button></form></section>"""
+placeholder="Your message"><button id=send{n} class=strong>Send</button><button id=again{n} type=button>New \
+conversation</button></form></section>"""
 
 _NUMBERS = """<div class=row><label>Seed <input id=seed{n} type=number min=0 max=4294967295 step=1 value={seed}></label>
 <label>Tokens <input id=count{n} type=number min=1 max=100000 step=1 value={count}></label></div>"""

@@ -46,6 +46,7 @@ class Column {
     on("settings", "input", () => (showSliders(this.part("settings")), this.changed()));
     on("as-text", "change", () => this.showMode());
     on("as-chat", "change", () => this.showMode());
+    on("again", "click", () => this.startAgain());
     on("ask", "submit", (event) => (event.preventDefault(), this.ask(this.part("message").value)));
   }
 
@@ -210,6 +211,14 @@ class Column {
     this.begin(this.undone.pop());
   }
 
+  // End the conversation, and begin another.
+  startAgain() {
+    this.leave(this.text);
+    this.messages = [];
+    this.part("messages").replaceChildren();
+    this.part("message").focus();
+  }
+
   // Send a message and stream the answer.
   ask(content) {
     if (this.isWriting) return this.stop();
@@ -316,8 +325,6 @@ class Column {
     showSliders(this.part("settings"));
     this.part("writing").hidden = this.part("looking").hidden = isTalking;
     this.part("chat").hidden = !isTalking;
-    this.messages = [];
-    this.part("messages").replaceChildren();
     this.leave(this.text);
     if (!isTalking) this.read();
   }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -201,3 +201,28 @@ class TrainResult:
 def stored(settings: TrainConfig) -> dict[str, Any]:
     """Return the settings on which the results of a run depend, as in minigrad.json."""
     return {name: value for name, value in dataclasses.asdict(settings).items() if name not in NOT_STORED}
+
+
+def beginnings(**roles: str | None) -> Iterator[tuple[str, Record]]:
+    """Yield the folder and the record of each model that a run begins from or learns from, directly or not.
+
+    `roles` names the folder of each direct one, as in `init=folder, teacher=None`; other roles are not followed.
+    """
+    folders, seen = list(roles.values()), set[Path]()
+    while folders:
+        folder = folders.pop()
+        # A renamed folder may have the name of the run that it began from, and so name itself.
+        if folder is None or (path := Path(folder).resolve()) in seen:
+            continue
+        seen.add(path)
+        if (record := Record.known(Path(folder))) is not None:
+            yield folder, record
+            folders += map(record.place_of, roles)
+
+
+def was_taught_to_talk(folder: Path) -> bool | None:
+    """Return whether a run, or one that it began from, taught conversations; None for a folder that no run wrote."""
+    if (record := Record.known(folder)) is None:
+        return None
+    records = [record, *(each for _, each in beginnings(init=record.place_of("init")))]
+    return any(TrainConfig(objective=each.used.get("objective")).is_lesson for each in records)

@@ -22,7 +22,7 @@ from minigrad.system.terminal import command, in_lines, quoted, say
 from minigrad.training.budget import Decay, write_decay
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.places import lock_new, lock_unused
-from minigrad.training.folder.record import BEST, Record, stored
+from minigrad.training.folder.record import BEST, Record, beginnings, stored
 from minigrad.training.settings import TrainConfig
 from minigrad.typing import Tokenizer
 
@@ -105,23 +105,6 @@ def may_have_read(record: Record, settings: TrainConfig) -> bool:
     judged = {now} if now else set(reads)
     has_changed = own in judged and (own == now or own in corpus.NAMES)  # so the run left other paragraphs out
     return has_changed or not judged.isdisjoint(read)
-
-
-def beginnings(**roles: str | None) -> Iterator[tuple[str, Record]]:
-    """Yield the folder and the record of each model that a run begins from or learns from, directly or not.
-
-    `roles` names the folder of each direct one, as in `init=folder, teacher=None`; other roles are not followed.
-    """
-    folders, seen = list(roles.values()), set[Path]()
-    while folders:
-        folder = folders.pop()
-        # A renamed folder may have the name of the run that it began from, and so name itself.
-        if folder is None or (path := Path(folder).resolve()) in seen:
-            continue
-        seen.add(path)
-        if (record := Record.known(Path(folder))) is not None:
-            yield folder, record
-            folders += map(record.place_of, roles)
 
 
 def of_test(documents: Iterable[str]) -> str:

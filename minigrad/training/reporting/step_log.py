@@ -36,7 +36,9 @@ _COLUMNS = {
 _LEGEND = """\
 bits/byte:  bits that the model needs for a byte of the text; lower is better
 validation: the same for text that it is not trained on
-lr, peak:   learning rate; speed as a share of that of matrix products alone
+loss:       the same as bits/byte, in nats per token
+lr:         learning rate
+peak:       speed as a share of that of matrix products alone
 """
 
 

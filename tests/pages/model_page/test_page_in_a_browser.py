@@ -223,6 +223,31 @@ def test_a_conversation_is_that_of_python(page: Browser, loaded: Any) -> None:
     assert text_of(page) == PROMPT
 
 
+def test_a_conversation_outlasts_a_look_at_the_text(page: Browser) -> None:
+    def ask(question: str) -> None:
+        page.run(f"document.getElementById('message').value = {question!r}")
+        page.run("document.getElementById('ask').requestSubmit()")
+        idle(page)
+
+    def shown() -> list[Any]:
+        return [len(page.texts("#messages p")), page.run("document.getElementById('layers').rows.length > 0")]
+
+    click(page, "#as-chat")
+    assert shown() == [0, False]  # the text that is hidden is not looked into
+    ask("to be?")
+    assert shown() == [2, True]
+    click(page, "#as-text")
+    click(page, "#as-chat")
+    assert shown() == [2, False]
+    ask("or?")
+    assert page.run("view.messages.map((each) => each.role)") == ["user", "assistant"] * 2
+    click(page, "#again")
+    assert shown() == [0, False]
+    ask("to?")
+    assert page.run("view.messages.map((each) => each.role)") == ["user", "assistant"]
+    assert page.errors == []
+
+
 def test_a_text_and_its_settings_outlast_a_conversation(page: Browser) -> None:
     click(page, "#write")
     written = text_of(page)

@@ -57,7 +57,7 @@ def test_each_step_is_a_line_of_a_table_without_a_terminal():
     show(bar, 20, val_bits_per_byte=1.8)
     bar.close()
     *legend, header, first, second = stream.getvalue().splitlines()
-    assert [line.partition(":")[0] for line in legend] == ["bits/byte", "validation", "lr, peak"]
+    assert [line.partition(":")[0] for line in legend] == ["bits/byte", "validation", "loss", "lr", "peak"]
     assert header.split() == ["step", "loss", "bits/byte", "validation", "lr", "tokens/s", "peak", "time", "left"]
     assert first.split() == ["10/1,000", "2.346", "1.712", "3.0e-03", "12,346", "62%", "3m", "20s"]
     assert second.split() == ["20/1,000", "2.346", "1.712", "1.800", "3.0e-03", "12,346", "62%", "3m", "20s"]

@@ -76,14 +76,34 @@ class ChatView extends View {
     if (this.isTalking && !this.ends.has(id)) this.write();
   }
 
-  // Before the first question there is no answer that a rival could change.
+  // Before the first question there is no answer that a rival could change, and none to look into.
   showRivals() {
     super.showRivals();
     if (this.isTalking && !this.answer) $("rivals").replaceChildren();
   }
 
+  showLayers() {
+    super.showLayers();
+    if (this.isTalking && !this.answer) $("layers").replaceChildren();
+  }
+
   get isTalking() {
     return $("as-chat").checked;
+  }
+
+  // Wait for the next message: until then, no answer is looked into.
+  rest() {
+    this.answer = null;
+    this.showAll();
+  }
+
+  // End the conversation, and begin another.
+  startAgain() {
+    [this.left, this.writing, this.messages] = [0, null, []];
+    $("messages").replaceChildren();
+    this.rest();
+    this.say("");
+    $("message").focus();
   }
 
   showMode() {
@@ -91,11 +111,9 @@ class ChatView extends View {
     this.place = null;
     for (const name of ["writing", "pointing", "help"]) $(name).hidden = this.isTalking;
     $("chat").hidden = !this.isTalking;
-    this.messages = [];
-    $("messages").replaceChildren();
     if (this.isTalking) {
-      [this.answer, this.kept] = [null, { ids: [...this.reader.ids], prompt: this.prompt }];
-      this.showRivals();
+      this.kept = { ids: [...this.reader.ids], prompt: this.prompt };
+      this.rest();
     } else {
       this.replace(this.kept.ids, this.kept.prompt);
       this.keep();

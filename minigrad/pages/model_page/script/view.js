@@ -47,6 +47,7 @@ class View {
     }
     for (const name of ["by-surprise", "by-head"]) $(name).addEventListener("change", () => this.showColours());
     $("ask")?.addEventListener("submit", (event) => (event.preventDefault(), this.ask($("message").value)));
+    $("again")?.addEventListener("click", () => this.startAgain());
     $("as-chat")?.addEventListener("change", () => this.showMode());
     $("as-text")?.addEventListener("change", () => this.showMode());
     addEventListener("hashchange", () => this.restore());
