@@ -73,7 +73,9 @@ def written(model: LanguageModel, prompts: list[list[int]], ends: Sequence[int],
 def main() -> None:
     """Print a table: real text first, then each of the settings."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--run", default="vidya-v2-nano", help="a run folder, or the name of a shipped model")
+    parser.add_argument(
+        "--run", default="vidya-v2-nano", help="a run folder, or the name of a model that comes with minigrad"
+    )
     folder = Path(find_run(parser.parse_args().run))
     model, tok = models.load(folder), tokenizer.load(folder)
     rows = [tok.encode(text) for text in mixture.load("python-docs").split().validation]

@@ -44,7 +44,8 @@ from minigrad.training.folder.record import Record
 from minigrad.training.keeping import save
 from minigrad.training.optimizers import parameters_in_layers
 from minigrad.training.planning.choices import CONTEXT, LONG_RUN, TOKENS_PER_STEP
-from minigrad.training.planning.scaling import Law, Point, bounds, fit, residual_error, without_each
+from minigrad.training.planning.fitting import fit, residual_error, without_each
+from minigrad.training.planning.scaling import Law, Point, bounds
 from minigrad.training.preparation import prepare
 from minigrad.training.run import Run
 from minigrad.training.validation import evaluate

@@ -199,7 +199,7 @@ def start_from(
 
 
 def _unrounded(quantised: Path) -> str:
-    """Return where unrounded weights are found in place of quantised ones; a shipped model has no others."""
+    """Return where unrounded weights of quantised ones are; models/pretrained has none of its quantised models."""
     if quantised.resolve().parent != pretrained.FOLDER.resolve():
         return UNROUNDED
     shipped = {name: read_json(pretrained.FOLDER / name / CONFIG) for name in pretrained.names()}

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.strategies import DrawFn
 
-from minigrad.ops.joined_attention import SeenFarKeys, SeenKeys
+from minigrad.ops.joined_attention import SeenKeys
 from minigrad.ops.visible_keys import causal_visible
+from models.vsla.operations.far_keys import SeenFarKeys
 from tests.op_cases import COUNTS, Array, Case, heads, layouts, normal, sequences, values
 
 

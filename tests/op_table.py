@@ -26,17 +26,17 @@ from minigrad.ops.dropout import dropout_formula
 from minigrad.ops.elementwise import gelu_formula
 from minigrad.ops.embedding import embedding_formula
 from minigrad.ops.gating import swiglu_formula, swiglu_linear_formula
-from minigrad.ops.joined_attention import attention_with_far_keys_formula, attention_with_own_key_formula
 from minigrad.ops.key_shift import key_shift_formula
 from minigrad.ops.matmul import linear_formula, matmul_formula
 from minigrad.ops.norm import layer_norm_formula, rms_norm_formula
 from minigrad.ops.rotary import rotary_formula
-from minigrad.ops.sequences import block_mean_formula
 from minigrad.ops.softmax import log_softmax_formula, softmax_formula
-from minigrad.ops.sparse_attention import sparse_attention_formula
+from models.vsla.operations.far_keys import attention_with_far_keys_formula, block_mean_formula
+from models.vsla.operations.sparse_attention import sparse_attention_formula
 from models.wiola.operations.context_attention import context_attention_formula
 from models.wiola.operations.gates import blend_formula, sigmoid_gate_formula
 from models.wiola.operations.offset_norm import offset_rms_norm_formula
+from models.wiola.operations.own_key import attention_with_own_key_formula
 from models.wiola.operations.prefix_mean import prefix_mean_formula
 from tests import attention_cases, op_cases, quantised_cases, variable_cases
 from tests.op_cases import COUNTS, Array, Case, Values, no_ties, nonzero, normal, positive

@@ -111,7 +111,8 @@ ALLOWED: dict[str, set[str]] = {
     "models.gpt2": NN | GUESTS,
     "models.vidya_v1": NN,
     "models.vidya_v2": NN | GUESTS,
-    "models.vsla": NN | {"minigrad.programs"},
+    "models.vsla": NN | {f"minigrad.{name}" for name in ("pages", "programs")} | {"models.vsla.operations"},
+    "models.vsla.operations": OPS,
     "models.vsla.variable": OPS | {"minigrad.nn"},
     "models.wiola": NN
     | {f"minigrad.{name}" for name in ("pages", "programs")}

@@ -328,7 +328,7 @@ def load(path: str | Path, *, split: str | None = None, special_tokens: Mapping[
     The path is a tokenizer.json or its folder, or GPT-2's vocab.json or merges.txt or their folder (in a folder
     tokenizer.json comes first), or a rank file, which ends in .tiktoken. A rank file contains neither the split nor the
     special tokens: `split` and `special_tokens` give them, and may be left out only for the files that OpenAI
-    publishes, under their names. The name of a shipped model (`models.pretrained`) stands for its folder.
+    publishes, under their names. The name of a model in `models.pretrained` stands for its folder.
     Raises TokenizerError naming the file and the field if something is missing, damaged or of another kind.
     """
     path = located(path)

@@ -21,7 +21,7 @@ SHIPPED = Path(__file__).parents[1] / "models" / "pretrained"  # the models that
 
 
 def located(path: str | Path) -> Path:
-    """Return a path, or the folder of the shipped model of this name if there is no such file or folder.
+    """Return a path, or the folder of the model of this name in `models.pretrained` if there is no such file or folder.
 
     `models.pretrained.find_run` is its twin for programs that need minigrad. Raises TokenizerError, listing the models,
     for a single name that is neither.

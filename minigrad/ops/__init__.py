@@ -8,24 +8,20 @@ from minigrad.ops.dropout import dropout
 from minigrad.ops.elementwise import absolute, astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
 from minigrad.ops.embedding import embedding
 from minigrad.ops.gating import swiglu, swiglu_linear
-from minigrad.ops.joined_attention import SeenFarKeys, SeenKeys, attention_with_far_keys, attention_with_own_key
 from minigrad.ops.key_shift import key_shift
 from minigrad.ops.masked_attention import scaled_dot_product_attention
 from minigrad.ops.matmul import linear, matmul
 from minigrad.ops.norm import layer_norm, rms_norm
 from minigrad.ops.reduce import logsumexp, max, mean, min, sum
 from minigrad.ops.rotary import rotary
-from minigrad.ops.sequences import block_mean, resize_sequences, sum_sequences
+from minigrad.ops.sequences import sum_sequences
 from minigrad.ops.shape import concatenate, reshape, slice, stack, transpose, where
 from minigrad.ops.softmax import log_softmax, softmax
-from minigrad.ops.sparse_attention import sparse_attention
 
 __all__ = [
-    "SeenFarKeys", "SeenKeys", "absolute", "add", "astype", "attention", "attention_with_far_keys",
-    "attention_with_own_key", "block_mean", "concatenate", "cross_entropy", "divide", "dropout", "embedding", "exp",
+    "absolute", "add", "astype", "attention", "concatenate", "cross_entropy", "divide", "dropout", "embedding", "exp",
     "gelu", "key_shift", "layer_norm", "linear", "linear_cross_entropy", "linear_distillation", "linear_losses", "log",
     "log_softmax", "logsumexp", "matmul", "max", "maximum", "mean", "min", "minimum", "multiply", "negative", "power",
-    "relu", "reshape", "resize_sequences", "rms_norm", "rotary", "scaled_dot_product_attention", "sigmoid", "silu",
-    "slice", "softmax", "sparse_attention", "sqrt", "stack", "subtract", "sum", "sum_sequences", "swiglu",
-    "swiglu_linear", "tanh", "transpose", "where",
+    "relu", "reshape", "rms_norm", "rotary", "scaled_dot_product_attention", "sigmoid", "silu", "slice", "softmax",
+    "sqrt", "stack", "subtract", "sum", "sum_sequences", "swiglu", "swiglu_linear", "tanh", "transpose", "where",
 ]  # fmt: skip

@@ -25,16 +25,10 @@ class ModelSettings(Group):
 
     model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2, vsla or wiola", value="NAME")
     size: str = option(
-        "auto",
-        "auto (the best for the time), nano, micro, mini, small, or a published size (docs/designs.md)",
-        value="SIZE",
+        "auto", "auto (the best for the time), nano, micro, mini, small, or one of docs/designs.md", value="SIZE"
     )
     init: str | None = option(
-        None,
-        "start from the weights and the size of a run or of a model that comes with minigrad",
-        value="RUN",
-        none_means="",
-        filled=True,
+        None, "start from the weights and the size of a run or named model", value="RUN", none_means="", filled=True
     )
     set: str | None = option(
         None,
@@ -210,8 +204,7 @@ class OptimisationSettings(LengthSettings):
         "probability of setting an activation to zero, against memorising a text that is read many times",
         at_least=0,
         below=1,
-        none_means="0 for a text that is read a few times, up to 0.3 for a large model that reads a small text often; "
-        "0 for teaching",
+        none_means="0 for teaching and for text read a few times, up to 0.3 for a large model that reads a text often",
     )
     seed: int = option(0, "seed of the initial weights, the order of the text and dropout", at_least=0)
 

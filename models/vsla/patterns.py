@@ -35,10 +35,15 @@ from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Init, Parameter
 from minigrad.ops.attention import relative_entropy
+from minigrad.ops.joined_attention import SeenKeys
 from minigrad.ops.visible_keys import causal_visible
+from minigrad.pages.explain.attention import Probe, asks, of_plain_keys, unit_vectors
+from minigrad.pages.explain.trace import Operation
 from minigrad.programs.lower import attend
 from minigrad.programs.trace import Recorder, Unknown, lowers
 from minigrad.typing import Array
+from models.vsla.operations.far_keys import SeenFarKeys, attention_with_far_keys, block_mean
+from models.vsla.operations.sparse_attention import sparse_attention
 
 PATTERNS = ("full", "local", "sparse", "pyramid", "adaptive")
 LEARNED = "learned"
@@ -83,7 +88,7 @@ class AttentionPattern:
         if self.kind == "full":
             return ops.attention(q, k, v, offsets=offsets, key_ranges=key_ranges)
         if self.kind == "sparse":
-            return ops.sparse_attention(q, k, v, offsets=offsets, key_ranges=key_ranges, top_k=self.top_k)
+            return sparse_attention(q, k, v, offsets=offsets, key_ranges=key_ranges, top_k=self.top_k)
         ranges = np.stack([offsets[:-1], offsets[1:]], axis=1) if key_ranges is None else key_ranges
         visible = causal_visible(offsets, ranges)
         first = np.maximum(visible - self.window, 0)
@@ -97,12 +102,12 @@ class AttentionPattern:
             if is_recording() and far_visible.size:
                 self.far_share = float((far_visible > 0).mean())
         far_k, far_v, far_ranges = self._far_keys(k, v, offsets) if far is None else far
-        seen = ops.SeenKeys(offsets, ranges, visible, first)
-        seen_far = ops.SeenFarKeys(far_ranges, far_visible, weight=float(self.block))
-        return ops.attention_with_far_keys(q, k, v, far_k, far_v, near=seen, far=seen_far)
+        seen = SeenKeys(offsets, ranges, visible, first)
+        seen_far = SeenFarKeys(far_ranges, far_visible, weight=float(self.block))
+        return attention_with_far_keys(q, k, v, far_k, far_v, near=seen, far=seen_far)
 
     def _far_keys(self, k: Tensor, v: Tensor, offsets: Array) -> FarKeys:
-        far_k, far_v = (ops.block_mean(x, offsets=offsets, block=self.block) for x in (k, v))
+        far_k, far_v = (block_mean(x, offsets=offsets, block=self.block) for x in (k, v))
         counts = np.diff(offsets) // self.block
         ends = np.cumsum(counts)
         return FarKeys(far_k, far_v, np.stack([ends - counts, ends], axis=1))
@@ -152,6 +157,23 @@ def _in_a_program(trace: Recorder, pattern: AttentionPattern, q: Unknown, *store
         "adaptive": Pattern(pattern.window, pattern.block, entropy=pattern.entropy),
     }
     return attend(trace, q, k, v, offsets=offsets, key_ranges=key_ranges, pattern=shown[pattern.kind])
+
+
+asks("sparse_attention")(of_plain_keys)
+
+
+@asks("attention_with_far_keys")
+def _of_far_keys(operation: Operation) -> Probe:
+    """Ask with the means of the questions to the keys of a block: so its weight is shared out evenly among them."""
+    q, k, _, far_k, _ = operation.arrays
+    offsets, block = operation.options["near"].offsets, round(operation.options["far"].weight)
+
+    def ask(start: int) -> Tensor:
+        values = unit_vectors(np.arange(len(k)), start, k)
+        means = block_mean(values, offsets=offsets, block=block)
+        return attention_with_far_keys(q, k, values, far_k, means, **operation.options)
+
+    return ask, len(k)
 
 
 def _mean_of_newest(count: int, context: float) -> float:

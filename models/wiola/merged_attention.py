@@ -13,10 +13,14 @@ from minigrad import ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.cache import refuse_gradient
 from minigrad.nn.layout import Layout
+from minigrad.ops.joined_attention import SeenKeys
+from minigrad.pages.explain.attention import Probe, asks, unit_vectors
+from minigrad.pages.explain.trace import Operation
 from minigrad.typing import Array
 from models.wiola.attention import GatedCrossLayerAttention, Pass
 from models.wiola.cache import Pending
 from models.wiola.merging import Groups, find_groups, rows_at
+from models.wiola.operations.own_key import attention_with_own_key
 
 
 def merged_attention(
@@ -67,7 +71,7 @@ def _with_averaged_keys(
     own_k = run.angles.rotate(rows_at(keys, merge.rows), reduced.layout)
     own_v = rows_at(values, merge.rows)
     k, v, shared, has_own = _averages(keys, values, merge)
-    attended = ops.attention_with_own_key(q, k, v, own_k, own_v, shared=shared, has_own=has_own)
+    attended = attention_with_own_key(q, k, v, own_k, own_v, shared=shared, has_own=has_own)
     out = attention.blend(queries, q, attended, summaries)
     if (pending := run.pending) is not None:
         _store(pending.keys, keys, run.layout)
@@ -75,7 +79,20 @@ def _with_averaged_keys(
     return out
 
 
-def _averages(k: Tensor, v: Tensor, merge: _Merge) -> tuple[Tensor, Tensor, ops.SeenKeys, Array]:
+@asks("attention_with_own_key")
+def _of_own_keys(operation: Operation) -> Probe:
+    """Ask with the own key of a row as the key after the shared keys that the row sees."""
+    q, k, _, own_k, _ = operation.arrays
+    own = operation.options["shared"].visible
+
+    def ask(start: int) -> Tensor:
+        values, own_values = unit_vectors(np.arange(len(k)), start, k), unit_vectors(own, start, own_k)
+        return attention_with_own_key(q, k, values, own_k, own_values, **operation.options)
+
+    return ask, int((own + operation.options["has_own"]).max())
+
+
+def _averages(k: Tensor, v: Tensor, merge: _Merge) -> tuple[Tensor, Tensor, SeenKeys, Array]:
     """Average keys and values over each complete group (eq. 31); return which of them, and whether its own, a row sees.
 
     Keys are averaged first, which gives the key of the averaged rows, and then rotated once, at the group's last
@@ -106,7 +123,7 @@ def _averages(k: Tensor, v: Tensor, merge: _Merge) -> tuple[Tensor, Tensor, ops.
     # The first row of a group sees its own key; the second sees the average of both, which is its group's key.
     is_first = merge.attending == groups.first[group]
     visible = stored[sequence] + group - groups.offsets[sequence] + ~is_first
-    return k, v, ops.SeenKeys(rows, ranges, visible), is_first
+    return k, v, SeenKeys(rows, ranges, visible), is_first
 
 
 def _copy_to_members(out: Tensor, groups: Groups, pending: Pending | None) -> Tensor:

@@ -12,8 +12,12 @@ from hypothesis import strategies as st
 
 from minigrad import Tensor, no_grad, ops
 from minigrad.autograd.profile import Profile
+from minigrad.ops.joined_attention import SeenKeys
 from minigrad.typing import Array
+from models.vsla.operations.far_keys import SeenFarKeys, attention_with_far_keys
+from models.vsla.operations.sparse_attention import sparse_attention
 from models.wiola.operations.context_attention import context_attention
+from models.wiola.operations.own_key import attention_with_own_key
 from tests.autograd.profiles import backward, leaf, profiled
 from tests.models.tiny import build, tokens
 
@@ -106,27 +110,27 @@ def test_attention_is_two_products_for_each_pair_of_a_query_and_a_key_it_sees(ra
 def test_an_own_key_counts_as_one_more_key() -> None:
     offsets, visible, has_own = np.array([0, 3, 5]), np.array([0, 1, 2, 1, 1]), np.array([1, 0, 1, 0, 1], bool)
     arrays = [leaf(5, 4, 2), *(leaf(5, 2, 2) for _ in range(4))]
-    shared = ops.SeenKeys(offsets, np.array([[0, 3], [3, 5]]), visible)
-    measured = profiled(lambda: backward(ops.attention_with_own_key(*arrays, shared=shared, has_own=has_own)))
+    shared = SeenKeys(offsets, np.array([[0, 3], [3, 5]]), visible)
+    measured = profiled(lambda: backward(attention_with_own_key(*arrays, shared=shared, has_own=has_own)))
     product = 2 * (5 + 3) * 4 * 2
     assert flops_of(measured, "attention_with_own_key") == [2 * product, 5 * product]
 
 
 def test_keys_before_a_window_do_not_count_and_far_keys_do() -> None:
     offsets, ranges = np.array([0, 3, 5]), np.array([[0, 3], [3, 5]])
-    seen = ops.SeenKeys(offsets, ranges, visible=np.array([1, 2, 3, 1, 2]), first_visible=np.array([0, 1, 2, 0, 1]))
+    seen = SeenKeys(offsets, ranges, visible=np.array([1, 2, 3, 1, 2]), first_visible=np.array([0, 1, 2, 0, 1]))
     near = [leaf(5, 4, 2), leaf(5, 2, 2), leaf(5, 2, 2)]
     measured = profiled(lambda: backward(ops.attention(*near, **seen._asdict())))
     assert flops_of(measured, "attention") == [2 * 2 * 5 * 4 * 2, 5 * 2 * 5 * 4 * 2]
-    seen_far = ops.SeenFarKeys(np.array([[0, 2], [2, 3]]), visible=np.array([0, 1, 2, 0, 1]), weight=1.0)
+    seen_far = SeenFarKeys(np.array([[0, 2], [2, 3]]), visible=np.array([0, 1, 2, 0, 1]), weight=1.0)
     far = leaf(3, 2, 2), leaf(3, 2, 2)
-    measured = profiled(lambda: backward(ops.attention_with_far_keys(*near, *far, near=seen, far=seen_far)))
+    measured = profiled(lambda: backward(attention_with_far_keys(*near, *far, near=seen, far=seen_far)))
     assert flops_of(measured, "attention_with_far_keys") == [2 * 2 * 9 * 4 * 2, 5 * 2 * 9 * 4 * 2]
 
 
 def test_choosing_keys_computes_all_scores() -> None:
     arrays = [leaf(5, 4, 2), leaf(5, 2, 2), leaf(5, 2, 2)]
-    measured = profiled(lambda: backward(ops.sparse_attention(*arrays, offsets=np.array([0, 3, 5]), top_k=2)))
+    measured = profiled(lambda: backward(sparse_attention(*arrays, offsets=np.array([0, 3, 5]), top_k=2)))
     assert flops_of(measured, "sparse_attention") == [2 * 9 * 4 * 2, 0]
 
 

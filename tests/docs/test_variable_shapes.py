@@ -57,7 +57,7 @@ def sequences(seed: int, more: int) -> dict[str, Any]:
 def operations() -> dict[str, Any]:
     own = {
         name: getattr(variable, name)
-        for name in ("convolve", "kronecker", "outer", "zero_extend", "zero_extended_stack")
+        for name in ("convolve", "kronecker", "outer", "resize_sequences", "zero_extend", "zero_extended_stack")
     }
     return {name: getattr(ops, name) for name in ops.__all__} | own
 

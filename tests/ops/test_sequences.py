@@ -1,31 +1,13 @@
-"""Packed sequences of other lengths: the way there and back, and what is refused."""
+"""Packed sequences: the offsets that divide an array into them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from minigrad import InputError, ShapeError, Tensor, ops
-
-OFFSETS = np.array([0, 1, 3])
-
-
-def test_padding_and_cutting_back_changes_nothing_and_a_fill_has_no_gradient() -> None:
-    x = Tensor(np.array([1.0, 2.0, 3.0]), requires_grad=True)
-    padded = ops.resize_sequences(x, offsets=OFFSETS, new_offsets=np.array([0, 3, 6]), fill=np.nan)
-    np.testing.assert_array_equal(padded.data, [1, np.nan, np.nan, 2, 3, np.nan])
-    back = ops.resize_sequences(padded, offsets=np.array([0, 3, 6]), new_offsets=OFFSETS)
-    assert back.tolist() == [1, 2, 3]
-    back.backward(np.array([4.0, 5.0, 6.0]))
-    assert x.grad is not None
-    assert x.grad.tolist() == [4, 5, 6]
-
-
-def test_what_was_cut_off_has_no_gradient() -> None:
-    x = Tensor(np.array([1.0, 2.0, 3.0]), requires_grad=True)
-    ops.resize_sequences(x, offsets=OFFSETS, new_offsets=np.array([0, 1, 2])).backward(np.ones(2))
-    assert x.grad is not None
-    assert x.grad.tolist() == [1, 1, 0]
+from minigrad import ShapeError, Tensor, ops
+from minigrad.autograd.operators import OPS
+from models.vsla.operations.far_keys import block_mean
 
 
 @pytest.mark.parametrize("offsets", [[0, 2, 1, 3], [1, 3], [0, 2], [], [0.0, 3.0], [[0, 3]], [0, 4]])
@@ -33,32 +15,16 @@ def test_offsets_rise_from_0_to_the_number_of_rows(offsets: list[int]) -> None:
     x = Tensor([1.0, 2.0, 3.0])
     with pytest.raises(ShapeError, match=r"sum_sequences needs x \(rows, .* offsets that rise .*; got \(3,\)"):
         ops.sum_sequences(x, offsets=np.array(offsets))
-    with pytest.raises(ShapeError, match="offsets that rise from 0"):
-        ops.resize_sequences(x, offsets=np.array(offsets), new_offsets=np.array([0, 3]))
 
 
-@pytest.mark.parametrize("offsets", [[0, 1], [0, 2, 1], [1, 2, 3]])
-def test_new_offsets_are_of_as_many_sequences(offsets: list[int]) -> None:
-    with pytest.raises(ShapeError, match=r"new offsets that rise from 0, one more than the 2 sequences; got \["):
-        ops.resize_sequences(Tensor([1.0, 2.0, 3.0]), offsets=OFFSETS, new_offsets=np.array(offsets))
-
-
-def test_a_fill_is_one_of_the_values_of_the_dtype() -> None:
-    tokens = Tensor(np.array([1, 2, 3]))
-    assert ops.resize_sequences(tokens, offsets=OFFSETS, new_offsets=OFFSETS * 2, fill=-100).tolist()[1] == -100
-    for fill in (0.5, np.nan, np.inf, 2.0**80):
-        with pytest.raises(InputError, match=r"cannot fill x of dtype int64 with"):
-            ops.resize_sequences(tokens, offsets=OFFSETS, new_offsets=OFFSETS, fill=fill)
-
-
-@pytest.mark.parametrize("name", ["sum_sequences", "block_mean", "key_shift"])
+@pytest.mark.parametrize("name", ["sum_sequences", block_mean.__name__, "key_shift"])
 def test_offsets_of_any_integers_are_those_of_the_call(name: str) -> None:
     """The caller may change its own before the backward pass."""
     gradients = []
     for dtype, changes in ((np.int64, False), (np.int64, True), (np.uint64, True), (np.int32, True)):
         x = Tensor(np.arange(24.0).reshape((6, 4) if name != "key_shift" else (6, 1, 4)), requires_grad=True)
         offsets = np.array([0, 2, 6], dtype)
-        y = getattr(ops, name)(x, offsets=offsets, **({"block": 2} if name == "block_mean" else {}))
+        y = OPS[name](x, offsets=offsets, **({"block": 2} if name == "block_mean" else {}))
         if changes:
             offsets[1] = 5
         (y * y).sum().backward()

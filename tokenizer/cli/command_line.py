@@ -118,7 +118,7 @@ def _add_train_flags(train: _Parser) -> None:
 
 def _add_files(parser: _Parser, content: str) -> None:
     """Add the tokenizer to load and the files to read; `content` says what they contain."""
-    places = "a folder or a shipped model's name, a tokenizer.json, GPT-2's vocab.json, or a .tiktoken file"
+    places = "a folder, a name in models/pretrained, a tokenizer.json, GPT-2's vocab.json, or a .tiktoken file"
     parser.add_argument("tokenizer", metavar="TOKENIZER", help=places)
     _add_split(parser)
     read = f"{content} (default: standard input)"

@@ -3,7 +3,8 @@
 The operations of attention never store these weights, but one can compute them with the operations themselves. Their
 output is the sum of the values with the weights, so with unit vectors as values it *is* the weights: if the value of
 key u is 1 in element u and 0 elsewhere, then element u of the output is the weight of key u. A head of size D answers
-for D keys at a time. So the page shows what the model computes, whichever operation a layer uses.
+for D keys at a time. So the page shows what the model computes, whichever operation a layer uses. A family with an
+operation of its own says by `asks` how it is asked.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from minigrad import ops
 from minigrad.autograd.graph import no_grad
+from minigrad.autograd.operators import OPS
 from minigrad.autograd.tensor import Tensor
 from minigrad.pages.explain.trace import Operation
 from minigrad.typing import Array
@@ -22,10 +23,7 @@ from minigrad.typing import Array
 def attention_weights(operation: Operation) -> Array:
     """Return the weight of each key for each query row and head, given an operation of attention on one sequence.
 
-    Each row sums to 1. A far key of `attention_with_far_keys` is a mean, so its weight is shared out evenly among the
-    keys of its block. The own key of a row of `attention_with_own_key` is counted as the key after the shared keys that
-    it sees.
-    Shapes: -> (rows, H, keys).
+    Each row sums to 1.  Shapes: -> (rows, H, keys).
     """
     with no_grad():
         probe, num_keys = _PROBES[operation.name](operation)
@@ -38,50 +36,33 @@ def attention_weights(operation: Operation) -> Array:
 Probe = tuple[Callable[[int], Tensor], int]
 """A function that returns the weights of the D keys from some key on, and the number of keys."""
 
+_PROBES: dict[str, Callable[[Operation], Probe]] = {}
+ATTENTIONS = _PROBES.keys()
+"""The names of the operations of attention to the tokens of the text; a family adds its own when it is imported."""
 
-def _attention(operation: Operation) -> Probe:
+
+def asks(name: str) -> Callable[[Callable[[Operation], Probe]], Callable[[Operation], Probe]]:
+    """Return a decorator of a function that prepares the question to an operation of attention, given by its name."""
+
+    def register(prepare: Callable[[Operation], Probe]) -> Callable[[Operation], Probe]:
+        _PROBES[name] = prepare
+        return prepare
+
+    return register
+
+
+@asks("attention")
+def of_plain_keys(operation: Operation) -> Probe:
+    """Ask an operation whose keys are those of the tokens."""
     q, k, _ = operation.arrays
-    attend = getattr(ops, operation.name)
-    return lambda start: attend(q, k, _unit_vectors(np.arange(len(k)), start, k), **operation.options), len(k)
+    attend = OPS[operation.name]
+    return lambda start: attend(q, k, unit_vectors(np.arange(len(k)), start, k), **operation.options), len(k)
 
 
-def _far_keys(operation: Operation) -> Probe:
-    q, k, _, far_k, _ = operation.arrays
-    offsets, block = operation.options["near"].offsets, round(operation.options["far"].weight)
-
-    def ask(start: int) -> Tensor:
-        values = _unit_vectors(np.arange(len(k)), start, k)
-        means = ops.block_mean(values, offsets=offsets, block=block)
-        return ops.attention_with_far_keys(q, k, values, far_k, means, **operation.options)
-
-    return ask, len(k)
-
-
-def _own_key(operation: Operation) -> Probe:
-    q, k, _, own_k, _ = operation.arrays
-    own = operation.options["shared"].visible  # the place of the own key of each row
-
-    def ask(start: int) -> Tensor:
-        values, own_values = _unit_vectors(np.arange(len(k)), start, k), _unit_vectors(own, start, own_k)
-        return ops.attention_with_own_key(q, k, values, own_k, own_values, **operation.options)
-
-    return ask, int((own + operation.options["has_own"]).max())
-
-
-def _unit_vectors(places: Array, start: int, like: Array) -> Array:
+def unit_vectors(places: Array, start: int, like: Array) -> Array:
     """Return for each place the vector that is 1 in element place - start, or 0 if there is no such element.
 
     Shapes: places (...), like (..., G, D) -> (..., G, D), in the dtype of `like`.
     """
     is_one = places[..., None, None] - start == np.arange(like.shape[-1])
     return np.broadcast_to(is_one, like.shape).astype(like.dtype)
-
-
-_PROBES: dict[str, Callable[[Operation], Probe]] = {
-    "attention": _attention,
-    "sparse_attention": _attention,
-    "attention_with_far_keys": _far_keys,
-    "attention_with_own_key": _own_key,
-}
-ATTENTIONS = frozenset(_PROBES)
-"""The operations of attention to the tokens of the text."""

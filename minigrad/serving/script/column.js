@@ -87,6 +87,7 @@ class Column {
   async choose() {
     this.part("modes").hidden = true;
     this.part("as-text").checked = true;
+    this.forget(); // what another model answered
     this.showMode();
     const { model } = this.settings, found = await this.server.measure(model, { prompt: "" }).catch(() => null);
     if (model === this.settings.model) this.part("modes").hidden = !found?.converses;
@@ -214,9 +215,13 @@ class Column {
   // End the conversation, and begin another.
   startAgain() {
     this.leave(this.text);
+    this.forget();
+    this.part("message").focus();
+  }
+
+  forget() {
     this.messages = [];
     this.part("messages").replaceChildren();
-    this.part("message").focus();
   }
 
   // Send a message and stream the answer.
@@ -247,7 +252,7 @@ class Column {
         }
         return messages.length < all.length ? "The oldest messages were left out: they no longer fit." : "";
       } catch (error) {
-        if (!said.content) this.takeBack(content, question, answer);
+        if (!said.content && question.isConnected) this.takeBack(content, question, answer);
         throw error;
       }
     });

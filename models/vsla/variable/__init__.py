@@ -16,7 +16,8 @@ from models.vsla.variable.extension import (
     zero_extended_stack,
 )
 from models.vsla.variable.products import convolve, kronecker, outer
+from models.vsla.variable.resizing import resize_sequences
 from models.vsla.variable.var_tensor import VarTensor
 
 __all__ = ["VarTensor", "add", "convolve", "equivalent", "kronecker", "multiply", "outer", "promote", "pyramid"]
-__all__ += ["shrink", "subtract", "window_stack", "zero_extend", "zero_extended_stack"]
+__all__ += ["resize_sequences", "shrink", "subtract", "window_stack", "zero_extend", "zero_extended_stack"]

@@ -20,6 +20,7 @@ from minigrad.errors import InputError, ShapeError
 from minigrad.nn.layout import Layout
 from minigrad.typing import Array
 from models.vsla.variable.extension import length_without_zeros, refuse_to_shrink_in_a_graph
+from models.vsla.variable.resizing import resize_sequences
 
 
 class VarTensor:
@@ -85,7 +86,7 @@ class VarTensor:
         count, longest = tensor.shape[:2]
         flat = tensor.reshape(count * longest, *tensor.shape[2:])
         offsets = np.arange(count + 1) * longest
-        return cls(ops.resize_sequences(flat, offsets=offsets, new_offsets=layout.offsets), layout)
+        return cls(resize_sequences(flat, offsets=offsets, new_offsets=layout.offsets), layout)
 
     def to_padded(self, length: int | None = None, fill: float = 0) -> Tensor:
         """Return a batch (S, T, ...): `fill` follows each sequence up to T, the longest length or `length`.
@@ -97,7 +98,7 @@ class VarTensor:
         if longest > length:
             raise ShapeError(f"sequence {int(self.lengths.argmax())} has {longest} rows: more than the length {length}")
         offsets = np.arange(len(self) + 1) * length
-        flat = ops.resize_sequences(self.rows, offsets=self.layout.offsets, new_offsets=offsets, fill=fill)
+        flat = resize_sequences(self.rows, offsets=self.layout.offsets, new_offsets=offsets, fill=fill)
         return flat.reshape(len(self), length, *self.rows.shape[1:])
 
     @property
@@ -212,7 +213,7 @@ class VarTensor:
         """Cut each sequence to its length in another layout, or extend it by zeros; without a copy if they agree."""
         if np.array_equal(self.layout.offsets, layout.offsets):
             return VarTensor(self.rows, layout)
-        rows = ops.resize_sequences(self.rows, offsets=self.layout.offsets, new_offsets=layout.offsets)
+        rows = resize_sequences(self.rows, offsets=self.layout.offsets, new_offsets=layout.offsets)
         return VarTensor(rows, layout)
 
 

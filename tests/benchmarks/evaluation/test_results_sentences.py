@@ -247,26 +247,21 @@ def test_what_is_said_of_the_heads_of_micro_is_what_the_runs_give() -> None:
     assert floats(printed) == pytest.approx([*shown(on_test)], abs=5.1e-4)
 
 
-def test_what_a_larger_wiola_loses_without_two_of_its_parts_is_what_the_runs_give() -> None:
-    study, results = load("wiola_micro_without")
-    (comparison,), record = study.comparisons(), read()["wiola-micro-without"]
+@pytest.mark.parametrize("name", ["wiola_micro_without", "wiola_without_time"])
+def test_what_wiola_loses_without_two_of_its_parts_is_what_the_runs_give(name: str) -> None:
+    study, results = load(name)
+    (comparison,), record = study.comparisons(), read()[name.replace("_", "-")]
     whole = results.of(comparison, "Wiola")
-    for arm, part in (
-        ("without dual streams (SwiGLU)", "without dual streams"),
-        ("without cross-layer attention", "without cross-layer attention"),
-    ):
-        less = results.of(comparison, arm)
+    arms = ("without dual streams (SwiGLU)", "without cross-layer attention")
+    on_test = [shown(difference(arm, "Wiola", name, part="test")) for arm in arms]
+    corrected = holm([p for *_, p in on_test])
+    for arm, (*estimate, _), p in zip(arms, on_test, corrected, strict=True):
+        less, part = results.of(comparison, arm), arm.removesuffix(" (SwiGLU)")
         (printed,) = record.values(f"single pairs, {part}")
         apart = [score(less[seed], 256) - score(whole[seed], 256) for seed in sorted(whole)]
         assert floats(printed) == pytest.approx(apart, abs=5.1e-5)
         (printed,) = record.values(f"on the test text, {part}")
-        *estimate, p = shown(difference(arm, "Wiola", "wiola_micro_without", part="test"))
-        assert floats(printed)[:3] == pytest.approx(estimate, abs=5.1e-5)
-        assert floats(printed)[3] == pytest.approx(CORRECTED[part] * p, abs=5.1e-5)
-
-
-CORRECTED = {"without dual streams": 2, "without cross-layer attention": 1}
-"""The factor of Holm's correction of each of two p-values, of which the smaller counts twice."""
+        assert floats(printed) == pytest.approx([*estimate, p], abs=5.1e-5)
 
 
 def test_what_is_said_of_a_larger_vocabulary_is_what_the_runs_give() -> None:

@@ -14,7 +14,7 @@ from benchmarks.evaluation.intervals import over_seeds
 from docs.measurements.printed import numbers
 from docs.measurements.records import Record, read
 from minigrad.data.shares import length_as_one
-from minigrad.training.planning import scaling
+from minigrad.training.planning import fitting, scaling
 from tests.source_files import ROOT
 
 RECORDS = read()
@@ -105,7 +105,7 @@ def curves_of(record: Record) -> dict[str, list[scaling.Point]]:
 
 QUARTER, EIGHTH = 444_334, 224_523  # the different tokens of parts of python-docs
 EARLIER_CURVES = curves_of(RECORDS["scaling-law-of-smaller-heads"])
-EARLIER_LAW = scaling.fit(point for curve in EARLIER_CURVES.values() for point in curve)
+EARLIER_LAW = fitting.fit(point for curve in EARLIER_CURVES.values() for point in curve)
 
 
 def test_runs_that_were_not_fitted_are_as_far_from_the_earlier_law_as_is_recorded() -> None:
@@ -217,9 +217,9 @@ def test_the_grid_with_two_heads_is_compared_as_its_figures_say() -> None:
     said = [record.values(name)[0] for name in record.figures if name.startswith(("lower than", "the same"))]
     assert [float(each) for each in re.findall(r"-?0[.]\d+", " ".join(said))] == pytest.approx(lower, abs=1.1e-3)
     points = [point for run in runs.values() for point in run]
-    law = scaling.fit(points)
+    law = fitting.fit(points)
     error = record.value("residual standard error of a law fitted to these, without width 64 with heads of 48")
-    assert error == pytest.approx(scaling.residual_error(law, points), abs=6e-4)
+    assert error == pytest.approx(fitting.residual_error(law, points), abs=6e-4)
     above = [law.loss(*point[:3]) - point.bits_per_byte for point in runs["nano, 2 heads of 48"]]
     (span,) = record.values("this law, above nano")
     assert [float(each.value) for each in numbers(span)] == pytest.approx([min(above), max(above)], abs=1e-3)

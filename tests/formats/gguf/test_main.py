@@ -98,7 +98,7 @@ def test_a_fault_leaves_no_file(run, capsys):
 def test_mistakes_are_explained(run, tmp_path, capsys):
     assert "--type takes one of f32, f16, q8_0, not 'q8'" in refusal(capsys, run, "--type", "q8")
     assert "is not a run folder" in refusal(capsys, tmp_path)
-    assert "is not a run folder" in refusal(capsys, tmp_path / "nothing")
+    assert "there is no folder" in refusal(capsys, tmp_path / "nothing")
     assert "there is no folder" in refusal(capsys, run, "--out", tmp_path / "a" / "b.gguf")
     assert "unknown flag --output; did you mean --out?" in refusal(capsys, run, "--output", "x")
     assert "RUN is missing" in refusal(capsys)

@@ -14,7 +14,7 @@ from minigrad import Tensor, no_grad, ops
 from minigrad.nn.layout import Layout
 from minigrad.ops.attention import attention_formula
 from minigrad.ops.softmax import softmax_formula
-from minigrad.ops.sparse_attention import sparse_attention_formula
+from models.vsla.operations.sparse_attention import sparse_attention_formula
 from models.vsla.patterns import PATTERNS, AttentionPattern, PatternCache
 
 Array = NDArray[Any]

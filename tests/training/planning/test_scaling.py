@@ -9,17 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.training.planning import scaling
-from minigrad.training.planning.scaling import (
-    CURVES,
-    ERROR,
-    LAW,
-    WITHOUT,
-    Law,
-    fit,
-    predict,
-    residual_error,
-    without_each,
-)
+from minigrad.training.planning.fitting import fit, residual_error, without_each
+from minigrad.training.planning.scaling import CURVES, ERROR, LAW, WITHOUT, Law, predict
 
 EASY = Law(1.0, 10.0, 0.5, 20.0, 0.5, 4.0)
 AMOUNTS = st.floats(1, 1e12)

@@ -91,6 +91,14 @@ class ChatView extends View {
     return $("as-chat").checked;
   }
 
+  // Put a message that got no answer back into its field.
+  takeBack() {
+    if (this.messages.at(-1)?.text !== "") return;
+    const [{ text }] = this.messages.splice(-2);
+    for (const paragraph of [...$("messages").children].slice(-2)) paragraph.remove();
+    $("message").value ||= text;
+  }
+
   // Wait for the next message: until then, no answer is looked into.
   rest() {
     this.answer = null;
@@ -99,7 +107,7 @@ class ChatView extends View {
 
   // End the conversation, and begin another.
   startAgain() {
-    [this.left, this.writing, this.messages] = [0, null, []];
+    [this.left, this.writing, this.messages, this.leftOut] = [0, null, [], 0];
     $("messages").replaceChildren();
     this.rest();
     this.say("");
@@ -108,6 +116,7 @@ class ChatView extends View {
 
   showMode() {
     this.stop();
+    this.takeBack();
     this.place = null;
     for (const name of ["writing", "pointing", "help"]) $(name).hidden = this.isTalking;
     $("chat").hidden = !this.isTalking;

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minigrad.training.planning.scaling import Law, Point, fit
+from minigrad.training.planning.fitting import fit
+from minigrad.training.planning.scaling import Law, Point
 
 TRUE = Law(0.8, 60.0, 0.4, 900.0, 0.45, 6.0)
 

@@ -48,9 +48,9 @@ def sparse_attention(
     Shapes: q (rows, H, D), k and v (key rows, G, D), offsets (S + 1,), key_ranges (S, 2) -> (rows, H, D).
     Raises ShapeError as `attention` does, InputError unless top_k is at least 1.
 
-    >>> from minigrad import Tensor, ops
+    >>> from minigrad import Tensor
     >>> x = Tensor([[[1.0]], [[3.0]], [[2.0]]])
-    >>> ops.sparse_attention(x, x, x, offsets=np.array([0, 3]), top_k=1).tolist()  # the largest key so far
+    >>> sparse_attention(x, x, x, offsets=np.array([0, 3]), top_k=1).tolist()  # the largest key so far
     [[[1.0]], [[3.0]], [[3.0]]]
     """
     checked_number("top_k of sparse_attention", top_k, int, at_least=1)

@@ -1,0 +1,1 @@
+"""The operations that only VSLA uses, one file each: formula, forward and backward pass together."""
