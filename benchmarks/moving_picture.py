@@ -27,7 +27,7 @@ from minigrad.generation.settings import Sampling
 from minigrad.system.terminal import printable
 
 ROOT = Path(__file__).parent.parent
-MODEL, PROMPT, PENALTY = "vidya-v2-nano", "The list type", 0.2
+MODEL, PROMPT, PENALTY = "vidya-v2-nano", "The list type", 1.1
 WIDTH, ROWS = 836, 14
 EVERY = 0.06  # seconds from token to token
 BITS = (1, 3, 6)  # of surprise, from which a stronger colour is taken
@@ -56,7 +56,7 @@ def moving_picture(command: str, prompt: str, tokens: Sequence[Token]) -> str:
     body += [
         f'<text class="sample" x="{MARGIN}" y="{top + LINE * n:g}">{row}</text>' for n, row in enumerate(rows[:ROWS])
     ]
-    return page("A small model writes", "\n".join(body), top + LINE * ROWS + 6, WIDTH)
+    return page("A small model writes", "\n".join(body), top + LINE * min(ROWS, len(rows)) + 6, WIDTH)
 
 
 def surprise(token: Token) -> int:
@@ -71,9 +71,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures" / "writing.svg")
     arguments = parser.parse_args()
     model, tok = models.load(MODEL), tokenizer.load(MODEL)
-    sampling = Sampling(frequency_penalty=PENALTY, alternatives=0)
+    sampling = Sampling(repetition_penalty=PENALTY, alternatives=0)
     tokens = list(stream(model, document(tok, PROMPT), sampling, tokenizer=tok))
-    command = f'python generate.py {MODEL} --prompt "{PROMPT}" --frequency-penalty {PENALTY}'
+    command = f'python generate.py {MODEL} --prompt "{PROMPT}" --repetition-penalty {PENALTY}'
     picture = moving_picture(command, PROMPT, tokens)
     arguments.out.write_text(picture, encoding="utf-8", newline="\n")
     print(f"{arguments.out}: {len(picture.encode()):,} bytes")

@@ -1,10 +1,10 @@
 """Draw the pictures of README.md: the curve of a run, a sample growing over its steps, and a graph with its gradients.
 
-Curve and samples come from a run folder, the n-gram model from the text that the run was trained on, the graph from
-tensors computed here. The same folder gives the same pictures, byte for byte. The run in README.md was made by
+Curve, samples and the scores of xz and of n-grams come from a run folder, the graph from tensors computed here. The
+same folder gives the same pictures, byte for byte. The run in README.md was made by
 
-    python train.py --model vidya-v2 --size nano --data python-docs --test --out runs/pictures
-    python benchmarks/pictures.py runs/pictures
+    python train.py --model vidya-v2 --test
+    python benchmarks/pictures.py runs/vidya-v2-nano
 
 Each picture is an SVG with a background of its own, light or dark as the reader's system is.
 """
@@ -23,7 +23,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad import draw_graph
-from minigrad.data import mixture
 from minigrad.evaluate import rivals
 from minigrad.pages.chart import Series, line_chart
 from minigrad.system.terminal import printable
@@ -34,7 +33,7 @@ from minigrad.training.report.curves import even
 
 ROOT = Path(__file__).parent.parent
 LINES = (2, 3, 3, 5)  # of each sample shown: the first, two between, and the last
-COLUMNS = 48
+COLUMNS, NOTE = 48, 58  # letters in a line of a sample, and of a note
 WIDTH, MARGIN, LINE = 460, 18, 20
 
 _STYLE = """
@@ -83,8 +82,13 @@ def loss_picture(records: Sequence[Mapping[str, Any]], references: Sequence[tupl
         "Bits needed for each byte of the text: fewer is better.",
         "Validation text is never trained on; the last point is of all of it.",
     ]
-    body = placed(chart, 0, 44, WIDTH, 290) + notes([*words, caption], 396)
-    return page("Learning to predict text", body, 414)
+    lines = [*words, *_in_width(caption)]
+    bottom = 336 + LINE * len(lines)
+    return page("Learning to predict text", placed(chart, 0, 44, WIDTH, 290) + notes(lines, bottom), bottom + 18)
+
+
+def _in_width(caption: str) -> list[str]:
+    return textwrap.wrap(caption, NOTE, break_on_hyphens=False)
 
 
 def _series(label: str, records: Sequence[Mapping[str, Any]], key: str) -> Series:
@@ -103,7 +107,9 @@ def sample_picture(samples: Sequence[Sample], caption: str) -> str:
         for line in wrapped(sample.text[len(prompt) :])[:lines]:
             y += LINE - 2
             parts.append(f'<text class="sample" x="{MARGIN}" y="{y:g}">{_shown(line)}</text>')
-    return page("Learning to write", "\n".join(parts) + notes([caption], y + 1.6 * LINE), y + 2.5 * LINE)
+    lines = _in_width(caption)
+    bottom = y + 0.6 * LINE + LINE * len(lines)
+    return page("Learning to write", "\n".join(parts) + notes(lines, bottom), bottom + 0.9 * LINE)
 
 
 def wrapped(text: str) -> list[str]:
@@ -149,13 +155,10 @@ def main() -> None:
     arguments = parser.parse_args()
     record, records = Record.read(arguments.run), metrics.read(arguments.run)
     samples = State.read(checkpoint.load(arguments.run), arguments.run).samples
-    parts = mixture.load(record.data, held_out=record.used.get("held_out"), progress=print).split()
-    references = [
-        (f"{rivals.ORDER}-gram of bytes", rivals.ngram_bits_per_byte(parts.train, parts.validation, rivals.ORDER))
-    ]
-    if record.result.get("xz_bits_per_byte"):
-        references.append(("xz", record.result["xz_bits_per_byte"]))
-    caption = f"{record.family} {record.size}, {records[-1]['step']:,} steps, seed {record.seed}, {record.data}"
+    names = {f"{rivals.ORDER}-gram of bytes": "ngram_bits_per_byte", "xz": "xz_bits_per_byte"}
+    references = [(name, value) for name, key in names.items() if (value := record.result.get(key))]
+    text = record.data.replace(",", ", ")
+    caption = f"{record.family} {record.size}, {records[-1]['step']:,} steps, seed {record.seed}, {text}"
     pictures = {
         "loss": loss_picture(records, references, caption),
         "sample": sample_picture(chosen(samples), caption),

@@ -40,7 +40,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "benchmarks" / "pretrained.txt"
 """A text that was written for this: no package holds it, so its score is the same with every version of Python."""
 
-PROMPTS, PENALTY = ("Return a new array", "A dictionary"), 0.2
+PROMPTS, PENALTY = ("Return a new array", "A dictionary"), 1.1
 
 
 class Recipe(NamedTuple):
@@ -111,7 +111,7 @@ def score(folder: Path, split: str = "validation", data: Path | None = None) -> 
 
 def continued(folder: Path, prompt: str) -> str:
     """Return a prompt with what the model writes after it."""
-    return write(models.load(folder), tokenizer.load(folder), prompt, tokens=80, frequency_penalty=PENALTY)
+    return write(models.load(folder), tokenizer.load(folder), prompt, tokens=80, repetition_penalty=PENALTY)
 
 
 def answers(folder: Path, questions: tuple[str, ...]) -> str:
@@ -150,9 +150,9 @@ def described(recipe: Recipe, folder: Path) -> tuple[str, str, str, str]:
     texts = "\n\n---\n\n".join(continued(folder, each) for each in PROMPTS)
     return (
         "It continues text in the style of the documentation of Python, NumPy and Numba, and of Python's source code.",
-        f'--prompt "{PROMPTS[0]}" --frequency-penalty {PENALTY}',
+        f'--prompt "{PROMPTS[0]}" --repetition-penalty {PENALTY}',
         "It is not an assistant, and was never taught a conversation. It writes what looks like documentation",
-        f'The first 80 tokens after "{PROMPTS[0]}" and after "{PROMPTS[1]}", with\n`--frequency-penalty {PENALTY}`; '
+        f'The first 80 tokens after "{PROMPTS[0]}" and after "{PROMPTS[1]}", with\n`--repetition-penalty {PENALTY}`; '
         "without this penalty, the model repeats itself more:\n\n"
         f"```text\n{texts}\n```\n",
     )

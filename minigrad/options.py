@@ -217,9 +217,13 @@ def option(default: Any, help: str, **rules: Any) -> Any:
     return dataclasses.field(default=default, metadata={"option": Option(help, **rules)})
 
 
-@functools.cache
 def options(settings: Any) -> tuple[Option, ...]:
     """Return the options of a settings dataclass, in the order in which its fields are written."""
+    return _options(settings)
+
+
+@functools.cache
+def _options(settings: Any) -> tuple[Option, ...]:
     hints = typing.get_type_hints(settings)
     found = []
     for field in dataclasses.fields(settings):

@@ -17,7 +17,7 @@ from minigrad.training.folder.checkpoint import Checkpoint, State
 from minigrad.training.optimizers import load_moments, moments_of, named_moments
 from minigrad.training.run import Run
 from minigrad.training.validation import check_finite
-from minigrad.typing import Arrays
+from minigrad.typing import Array, Arrays
 
 
 def write_what_is_due(run: Run, *, stops: bool) -> None:
@@ -51,7 +51,7 @@ def save(run: Run, *, wait: bool = True) -> None:
             run.writer.wait()
 
 
-def _begin_to_write(run: Run, moments: Arrays) -> None:
+def _begin_to_write(run: Run, moments: dict[str, Array]) -> None:
     """Begin to write the model for other programs, and then a checkpoint, from copies.
 
     In this order a run that is killed between the two takes its last steps again and writes both; after a checkpoint of

@@ -111,7 +111,7 @@ def test_the_tree_names_folders_and_files_that_are_there() -> None:
 def test_the_commands_are_found() -> None:
     found = commands(PAGE)
     install = "python -m venv .venv && .venv/bin/pip install -e . && "
-    begin = '.venv/bin/python generate.py vidya-v2-nano --prompt "The list type" --frequency-penalty 0.2'
+    begin = '.venv/bin/python generate.py vidya-v2-nano --prompt "The list type" --repetition-penalty 1.1'
     assert found[0] == install + begin
     assert found[1] == ".venv/bin/python train.py --model vidya-v2"
     assert all(each.startswith((".venv/bin/python ", ".venv/bin/pip ", "python -m venv ", "echo ")) for each in found)
