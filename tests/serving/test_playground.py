@@ -259,7 +259,8 @@ def test_a_conversation_is_that_of_the_api(browser: Browser, make_served: Callab
 
 @needs_a_browser
 def test_a_conversation_outlasts_a_look_at_the_text(browser: Browser, make_served: Callable[..., Served]) -> None:
-    page = browser
+    page, served = browser, make_served()
+    served._rules.ends[:] = False  # so that no answer is empty
 
     def ask(message: str) -> int:
         page.run(f"document.getElementById('message-1').value = {message!r}")
@@ -267,9 +268,10 @@ def test_a_conversation_outlasts_a_look_at_the_text(browser: Browser, make_serve
         idle(page)
         return len(page.texts("#messages-1 p"))
 
-    with serving([make_served()]) as wire:
+    with serving([served]) as wire:
         open_at(page, wire)
         page.until("!document.getElementById('modes-1').hidden")
+        fill(page, {"count-1": 4})
         click(page, "#as-chat-1")
         assert ask("to be?") == 2
         click(page, "#as-text-1")
@@ -279,6 +281,8 @@ def test_a_conversation_outlasts_a_look_at_the_text(browser: Browser, make_serve
         click(page, "#again-1")
         assert ask("to?") == 2
         assert page.run("playground.columns[0].messages.length") == 2
+        page.run("playground.columns[0].choose()")  # another model has said nothing yet
+        page.until("playground.columns[0].messages.length === 0")
         assert page.errors == []
 
 
