@@ -3,7 +3,7 @@
     python benchmarks/pretrained.py vidya-v2-nano                             # train in runs/, then write the folder
     python benchmarks/pretrained.py vidya-v2-nano --run DIR --commit 3253000  # write it from a run that has ended
 
-The card has its figures from the minigrad.json of the run, and from evaluating the files as they are shipped.
+The card has its figures from the minigrad.json of the run, and from evaluating the files as they are stored.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The server against generation in the same process: tokens per second of one client and of many, and their waiting.
 
-The model has random weights and the tokenizer of the shipped nano, so nearly all texts end by their length. Every
+The model has random weights and the tokenizer of vidya-v2-nano, so nearly all texts end by their length. Every
 prompt is another one: the server would copy what it has read before. Run with nothing else on the machine:
 
     python benchmarks/serving.py --models nano 2.0 --clients 16

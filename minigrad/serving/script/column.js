@@ -14,6 +14,7 @@ class Column {
     this.busy = null; // what ends the present request
     this.isWriting = false;
     this.temperature = null; // of texts, during a conversation
+    this.talking = 0; // the temperature of the conversation
     this.paper = new Paper(this.part("text"), this.part("paper"));
     this.listen();
   }
@@ -87,8 +88,8 @@ class Column {
   async choose() {
     this.part("modes").hidden = true;
     this.part("as-text").checked = true;
-    this.forget(); // what another model answered
     this.showMode();
+    this.forget(); // what another model answered
     const { model } = this.settings, found = await this.server.measure(model, { prompt: "" }).catch(() => null);
     if (model === this.settings.model) this.part("modes").hidden = !found?.converses;
   }
@@ -220,7 +221,7 @@ class Column {
   }
 
   forget() {
-    this.messages = [];
+    [this.messages, this.talking] = [[], 0];
     this.part("messages").replaceChildren();
   }
 
@@ -252,7 +253,7 @@ class Column {
         }
         return messages.length < all.length ? "The oldest messages were left out: they no longer fit." : "";
       } catch (error) {
-        if (!said.content && question.isConnected) this.takeBack(content, question, answer);
+        if (!said.content) this.takeBack(content, question, answer);
         throw error;
       }
     });
@@ -325,8 +326,10 @@ class Column {
   // most likely tokens, and a text gets its temperature back.
   showMode() {
     const { isTalking } = this, temperature = this.part("temperature");
-    if (isTalking) [this.temperature, temperature.value] = [temperature.value, 0];
-    else if (this.temperature !== null) [this.temperature, temperature.value] = [null, this.temperature];
+    if (isTalking) [this.temperature, temperature.value] = [temperature.value, this.talking];
+    else if (this.temperature !== null) {
+      [this.talking, this.temperature, temperature.value] = [temperature.value, null, this.temperature];
+    }
     showSliders(this.part("settings"));
     this.part("writing").hidden = this.part("looking").hidden = isTalking;
     this.part("chat").hidden = !isTalking;

@@ -248,6 +248,18 @@ def test_a_conversation_outlasts_a_look_at_the_text(page: Browser) -> None:
     assert page.errors == []
 
 
+@pytest.mark.parametrize("end", ["document.getElementById('as-text').click()", "form.requestSubmit()"])
+def test_a_question_that_is_interrupted_before_its_answer_is_not_lost(page: Browser, end: str) -> None:
+    click(page, "#as-chat")
+    form = "const form = document.getElementById('ask')"
+    page.run("view.work = () => {}")  # as if the question took long to read
+    page.run(f"(() => {{ {form}; form.message.value = 'to be?'; form.requestSubmit(); {end}; }})()")
+    page.run("document.getElementById('as-chat').click()")
+    assert page.run("document.getElementById('message').value") == "to be?"
+    assert page.run("view.messages.length") == len(page.texts("#messages p")) == 0
+    assert page.errors == []
+
+
 def test_a_text_and_its_settings_outlast_a_conversation(page: Browser) -> None:
     click(page, "#write")
     written = text_of(page)

@@ -26,7 +26,7 @@ class ChatView extends View {
   }
 
   ask(text) {
-    if (this.left) return this.stop();
+    if (this.left) return this.interrupt();
     if (!text.trim()) return;
     const { context } = this.content.model, all = [...this.messages, { role: "user", text }];
     const kept = this.fitting(all), ids = this.conversation(kept);
@@ -89,6 +89,13 @@ class ChatView extends View {
 
   get isTalking() {
     return $("as-chat").checked;
+  }
+
+  interrupt() {
+    this.stop();
+    if (this.messages.at(-1)?.text) return;
+    this.takeBack();
+    this.rest();
   }
 
   // Put a message that got no answer back into its field.
