@@ -262,9 +262,8 @@ def test_the_differences_that_passed_again_on_the_test_text_are_counted() -> Non
                 assert p_again is not None
                 assert p_again < 0.05 or low < compared.both.mean < high
                 passed, again = passed + 1, again + (p_again < 0.05)
-                on_longer += (
-                    name in ("vidya_short", "vidya_without") and length == 256 and "vocabulary of 512" not in arm
-                )
+                of_64 = name in ("vidya_short", "vidya_without") and "vocabulary of 512" not in arm
+                on_longer += of_64 and length == 256
     record = read()["passed-again"]
     assert record.value("passed on the validation text") == passed
     assert record.value("passed again on the test text") == again

@@ -264,6 +264,29 @@ def test_what_wiola_loses_without_two_of_its_parts_is_what_the_runs_give(name: s
         assert floats(printed) == pytest.approx([*estimate, p], abs=5.1e-5)
 
 
+@pytest.mark.parametrize(("part", "text"), [("documents", "validation"), ("test", "test")])
+def test_what_is_said_of_the_two_versions_of_vidya_is_what_the_runs_give(part: str, text: str) -> None:
+    record = read()["key-shift"]
+    for row, arm, control in (
+        (f"gain by shifted keys, {text}: v2", "v2, shifted keys", "v2 as published"),
+        (f"gain by shifted keys, {text}: v1", "v1, shifted keys", "v1 as published"),
+        (f"v1 minus v2, both with shifted keys, {text}", "v1, shifted keys", "v2, shifted keys"),
+    ):
+        (printed,) = record.values(row)
+        assert floats(printed) == pytest.approx(shown(difference(arm, control, "key_shift", part=part))[:3], abs=5.1e-5)
+
+
+def test_what_is_said_of_the_two_versions_of_vidya_in_equal_time_is_what_the_runs_give() -> None:
+    study, results = load("vidya_time")
+    (comparison,), record = study.comparisons(), read()["vidya-time"]
+    v1, v2 = (results.of(comparison, f"{name}, shifted keys") for name in ("v1", "v2"))
+    (printed,) = record.values("differences of the pairs")
+    assert floats(printed) == pytest.approx([score(v1[s], 256) - score(v2[s], 256) for s in sorted(v1)], abs=5.1e-5)
+    (printed,) = record.values("test text, v1: difference, interval, p")
+    of_test = difference("v1, shifted keys", "v2, shifted keys", "vidya_time", part="test")
+    assert floats(printed) == pytest.approx(shown(of_test), abs=5.1e-5)
+
+
 def test_what_is_said_of_a_larger_vocabulary_is_what_the_runs_give() -> None:
     study, results = load("nano_vocabulary")
     (comparison,), record = study.comparisons(), read()["nano-vocabulary"]
