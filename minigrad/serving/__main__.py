@@ -99,7 +99,10 @@ def load(config: ServeConfig) -> list[Served]:
                 say(f"[{run} writes texts but cannot hold conversations: {error}]", sys.stderr)
             budget = config.cache_megabytes * 2**20 // len(config.runs)
             found.append(Served.within(name, model, tok, form, config, budget))
-            found[-1].taught = was_taught_to_talk(Path(run))
+            try:
+                found[-1].taught = was_taught_to_talk(Path(run))
+            except InputError as error:  # a damaged record, which only training needs
+                say(f"[whether {run} was taught to converse is not known: {error}]", sys.stderr)
             warm_up(found[-1].scheduler)
     return found
 

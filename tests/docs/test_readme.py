@@ -108,6 +108,12 @@ def test_the_tree_names_folders_and_files_that_are_there() -> None:
         assert all((folder / name).exists() for name in begin[1].split()), line
 
 
+def test_the_moving_picture_shows_the_first_command() -> None:
+    picture = ElementTree.parse(ROOT / "docs" / "pictures" / "writing.svg").getroot()
+    shown = [each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert f"$ {commands(PAGE)[0].rpartition('.venv/bin/')[2]}" in shown
+
+
 def test_the_commands_are_found() -> None:
     found = commands(PAGE)
     install = "python -m venv .venv && .venv/bin/pip install -e . && "

@@ -52,6 +52,16 @@ def test_a_run_that_taught_no_conversation_is_for_texts(folder: Path, tmp_path: 
     assert [places(each).partition(",")[0].partition("for ")[2] for each in found] == ["chats and texts", "texts"]
 
 
+def test_a_model_with_a_damaged_record_is_served(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = shutil.copytree(folder, tmp_path / "damaged")
+    (run / "minigrad.json").write_text("{", encoding="utf-8")
+    (served,) = load(ServeConfig(runs=(str(run),), context=32))
+    assert served.taught is None
+    assert "was taught to converse is not known: " in capsys.readouterr().err
+
+
 def test_a_single_place_is_described_in_the_singular(folder: Path) -> None:
     (served,) = load(ServeConfig(runs=(str(folder),), texts=1))
     assert places(served).startswith("1 place for chats and texts, each of up to 64 tokens; caches of ")

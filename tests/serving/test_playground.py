@@ -274,8 +274,11 @@ def test_a_conversation_outlasts_a_look_at_the_text(browser: Browser, make_serve
         fill(page, {"count-1": 4})
         click(page, "#as-chat-1")
         assert ask("to be?") == 2
+        fill(page, {"temperature-1": 0.5})
         click(page, "#as-text-1")
+        assert fields(page, ["temperature-1"]) == ["0.8"]
         click(page, "#as-chat-1")
+        assert fields(page, ["temperature-1"]) == ["0.5"]
         assert ask("or?") == 4
         assert page.run("playground.columns[0].messages.length") == 4
         click(page, "#again-1")

@@ -11,7 +11,7 @@ from minigrad.formats.folders import RECORD
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.kernels.gemm import backend as products
 from minigrad.system import environment
-from minigrad.training.folder.record import NOT_STORED, Record, stored
+from minigrad.training.folder.record import NOT_STORED, Record, stored, was_taught_to_talk
 from minigrad.training.settings import TrainConfig
 
 ASKED = TrainConfig(data="words.txt", steps=30, seed=3, resume="x", out="y")
@@ -152,3 +152,12 @@ def test_the_record_says_what_multiplied_and_a_difference_is_one_line():
         products.use()
     assert f"one that never stopped. It began with {record.arithmetic}; here it is " in said
     assert "\n" not in said
+
+
+def test_a_model_was_taught_to_talk_by_its_run_or_by_one_that_it_began_from(tmp_path):
+    assert was_taught_to_talk(tmp_path) is None
+    write_json(tmp_path / RECORD, {"settings": {"init": str(tmp_path / "base")}, "chosen": {}})
+    assert was_taught_to_talk(tmp_path) is False
+    (tmp_path / "base").mkdir()
+    write_json(tmp_path / "base" / RECORD, {"settings": {"objective": "sft"}, "chosen": {}})
+    assert was_taught_to_talk(tmp_path) is True
