@@ -137,6 +137,7 @@ def test_the_plan_describes_the_model_the_text_and_the_length_of_the_run(limit):
 
 
 def test_the_brief_plan_has_six_lines_and_more_only_for_what_is_unusual(monkeypatch):
+    monkeypatch.setattr(description.environment, "FOUND", {})
     plan = planned(TrainConfig(minutes=10.0), text(train=20_000_000))
     lines = summarise(plan, Path("runs/a")).splitlines()
     assert [line[:14].strip() for line in lines] == ["model", "text", "arithmetic", "length", "memory", "run folder"]
