@@ -11,7 +11,7 @@ import itertools
 import sys
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -310,14 +310,16 @@ def notice(text: str) -> None:
     say(f"[{text}]", sys.stderr)
 
 
-def write(config: GenerateConfig, explicit: Collection[str] = ()) -> Generator[str]:
+def write(config: GenerateConfig, explicit: Collection[str] | None = None) -> Generator[str]:
     """Yield what the program prints: texts, or the answers of --chat and --teach.
 
-    `explicit` names the settings that were given. If none of them says how to draw, a model that was taught to answer
-    takes the most likely tokens in a chat and on a page: it learned one answer to a question, and a mixture of two
-    makes no sense.
+    `explicit` names the settings that were given, by default everything that differs from its default. If none of them
+    says how to draw, a model that was taught to answer takes the most likely tokens in a chat and on a page: it learned
+    one answer to a question, and a mixture of two makes no sense.
     """
     config.check()
+    if explicit is None:
+        explicit = {each.name for each in fields(config) if getattr(config, each.name) != each.default}
     config = find_runs(config)
     draws = {"temperature", "top_k", "top_p", "min_p", "seed"}
     if (config.chat or config.page) and draws.isdisjoint(explicit) and was_taught_to_talk(Path(config.run)):

@@ -146,7 +146,9 @@ def _python_docs() -> Corpus:
 
 
 def _no_source(name: str) -> RunError:
-    return RunError(f"there is no Python source in {python_docs.library_folder()}, so no {name}. Give --data PATH.")
+    return RunError(
+        f"there is no Python source in {python_docs.library_folder()}, so no {name}. Name a file or a folder instead."
+    )
 
 
 def _read(

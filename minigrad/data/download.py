@@ -55,7 +55,7 @@ def download(
     if sha256 not in (None, found := hashlib.sha256(data).hexdigest()):
         raise RunError(
             f"the file at {address} is not the one expected: its SHA-256 is {found}, not {sha256}. "
-            "To use this file anyway, save it and give --data PATH."
+            "To use this file anyway, save it and name that file."
         )
     value = read(data)
     store(kept, lambda file: file.write(data))

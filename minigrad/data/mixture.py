@@ -129,7 +129,7 @@ def check_enough(text: Corpus | Mixture, *, test: bool = False) -> None:
     if train < validation:
         raise InputError(
             f"{text.name} has {format_bytes(train)} to train on, less than the {format_bytes(validation)} held out for "
-            "validation: give --data more text, or --held-out a shorter one."
+            "validation: give more text to train on, or --held-out a shorter one."
         )
     if test and not text.split().test:
         raise InputError(

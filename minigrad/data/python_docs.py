@@ -248,8 +248,11 @@ def module_at(path: Path) -> str:
 
 
 def docstrings_of(module: str, source: str) -> list[Section]:
-    """Return the docstrings of a module: a section for each definition."""
-    tree = ast.parse(source)
+    """Return the docstrings of a module: a section for each definition; none of a file that this Python cannot read."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # another version's syntax, or a NUL
+        return []
     sections = [_section(name, node) for name, node in ((module, tree), *definitions(tree, module))]
     return [*sections, *_docstrings_of_c(tree)]
 

@@ -98,7 +98,7 @@ def split(documents: Iterable[str]) -> Parts:
     if not (left and validation and test):
         raise InputError(
             f"{format_bytes(seen.num_bytes)} of text is too little for three parts: to train on, for validation and "
-            "for the test. Give --data more text."
+            "for the test. Give more text."
         )
     return Parts(Selection(documents, changed, seen, left), tuple(validation), tuple(test))
 

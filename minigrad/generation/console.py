@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import stat
@@ -65,6 +66,8 @@ def _typed_lines() -> Iterator[str]:
     """Yield the lines typed in a terminal, until its end."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  (its import lets `input` edit lines and remember them)
+    if isinstance(sys.stdin, io.TextIOWrapper):  # a byte that is not UTF-8 must not end the conversation
+        sys.stdin.reconfigure(errors="surrogateescape")
     while True:
         if not sys.stdout.isatty():  # the answers go elsewhere, without the prompt sign
             say("> ", sys.stderr, end="")

@@ -29,6 +29,7 @@ from typing import TypeVar
 from minigrad.system import blas, hardware
 
 Loop = Callable[[int, int], object]
+Release = Callable[[], object]  # lets threads go on that wait for one which has failed
 Taken = TypeVar("Taken")
 
 _INLINE_BELOW = 4_000_000  # element operations: about half a millisecond, several times the cost of a dispatch
@@ -60,8 +61,8 @@ class _Job:
     `outer` is the job whose share calls the loop, if any.
     """
 
-    def __init__(self, loop: Loop, rows: int, threads: int, ranges: int, outer: _Job | None) -> None:
-        self.loop, self.outer = loop, outer
+    def __init__(self, loop: Loop, rows: int, threads: int, ranges: int, outer: _Job | None, release: Release) -> None:
+        self.loop, self.outer, self.release = loop, outer, release
         spans = list(itertools.pairwise([rows * number // ranges for number in range(ranges + 1)]))
         bounds = [ranges * share // threads for share in range(threads + 1)]
         self.shares = [deque(spans[start:stop]) for start, stop in itertools.pairwise(bounds)]
@@ -91,6 +92,7 @@ class _Job:
         try:
             self.compute(share)
         except BaseException as error:
+            self.release()
             self.inbox.put(error)
         else:
             self.inbox.put(None)
@@ -150,16 +152,19 @@ class _Pool:
         invited = self.jobs.qsize()  # threads that wait, but have work already
         return max(len(self.idle) - invited, 0) + outer.is_waiting
 
-    def run(self, loop: Loop, rows: int, threads: int, ranges: int) -> None:
+    def run(self, loop: Loop, rows: int, threads: int, ranges: int, release: Release) -> None:
         outer = _state.job
-        job, others = _Job(loop, rows, threads, ranges, outer), threads - 1
+        job, others = _Job(loop, rows, threads, ranges, outer, release), threads - 1
         if outer is not None and outer.is_waiting:
             outer.inbox.put(job)
             others -= 1
-        for _ in range(others):
-            self.jobs.put(job)
         try:
+            for _ in range(others):
+                self.jobs.put(job)
             job.compute(0)
+        except BaseException:  # as Ctrl-C, which may come before the loop begins
+            job.release()
+            raise
         finally:
             errors = job.wait()
         for error in errors:
@@ -194,7 +199,7 @@ def over_rows(loop: Loop, rows: int, work_per_row: int, work_per_range: int = 0)
     else:
         # Calls cost at most a sixteenth of the work of their rows, unless one range for each thread already does.
         ranges = min(rows, _RANGES * count, work // max(_RANGE, 16 * work_per_range))
-        pool.run(loop, rows, count, max(count, ranges))
+        pool.run(loop, rows, count, max(count, ranges), _nothing)
 
 
 def _the_pool() -> _Pool:
@@ -205,11 +210,16 @@ def _the_pool() -> _Pool:
     return _pool
 
 
-def run_on_all_threads(task: Callable[[int, int], object], work: int) -> None:
+def _nothing() -> None:
+    """Release no thread: in most loops none waits for another."""
+
+
+def run_on_all_threads(task: Callable[[int, int], object], work: int, release: Release = _nothing) -> None:
     """Call ``task(number, count)`` in `count` threads at the same time, so that they may wait for each other.
 
     If `work`, in element operations, is too little to share, or this thread computes a share itself, the count is 1.
     Threads of two calls at once could wait for each other for ever, so one call waits until the other has ended.
+    `release` is called if a task fails or does not begin, as after Ctrl-C: it must end all waiting.
     """
     stays = _state.job is not None or _state.is_alone
     count = 1 if stays or work < _INLINE_BELOW else _the_pool().count
@@ -217,7 +227,7 @@ def run_on_all_threads(task: Callable[[int, int], object], work: int) -> None:
         task(0, 1)
         return
     with _all_threads:
-        over_rows(lambda start, stop: task(start, count), count, _INLINE_BELOW)
+        _the_pool().run(lambda start, stop: task(start, count), count, count, count, release)
 
 
 def run_tasks(task: Callable[[int], object], count: int) -> None:

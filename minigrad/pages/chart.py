@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from minigrad.pages.page import escape
 from minigrad.pages.svg import line, picture, text
 
 MAX_POINTS = 2000  # more than a picture can show
@@ -77,7 +77,7 @@ def line_chart(
     for number, each in enumerate(series if has_legend else ()):
         level = _TOP + 12 + 20 * number
         parts.append(f'<path d="M{_LEGEND} {level}h26" {_stroke(number)}/>')
-        parts.append(text(html.escape(each.label), _WIDTH - 118, level, dy=".35em"))
+        parts.append(text(escape(each.label), _WIDTH - 118, level, dy=".35em"))
     description = " ".join([f"{title}.", *(_described(each, over) for each in series)])
     return picture(description, _WIDTH, _HEIGHT, parts)
 
@@ -91,7 +91,7 @@ def key(labels: Sequence[str]) -> str:
     """Return a list of the lines of charts without a legend: each label with its line."""
     items = (
         f'<li><svg aria-hidden="true" viewBox="0 0 26 10"><path d="M0 5h26" {_stroke(number)}/></svg>'
-        f"{html.escape(label)}</li>"
+        f"{escape(label)}</li>"
         for number, label in enumerate(labels)
     )
     return f"<ul class=key>{''.join(items)}</ul>"
@@ -156,7 +156,7 @@ def _grid(x: _Axis, y: _Axis, over: str) -> list[str]:
         place = x.place(tick)
         parts.append(line(f"M{place} {_TOP}V{bottom}", stroke_opacity=".15"))
         parts.append(text(f"{tick:,.0f}", place, bottom + 18, text_anchor="middle"))
-    parts.append(text(html.escape(over), (_LEFT + right) / 2, _HEIGHT - 6, text_anchor="middle"))
+    parts.append(text(escape(over), (_LEFT + right) / 2, _HEIGHT - 6, text_anchor="middle"))
     parts.append(line(f"M{_LEFT} {_TOP}V{bottom}H{right}", fill="none", stroke_opacity=".6"))
     return parts
 
@@ -181,7 +181,7 @@ def _reference(label: str, level: float, right: Sequence[float], below: Sequence
     The label is above the line at its right end, but at its left end if something of `right` is near: below the line
     if no line of `below` is near, else above it.
     """
-    words, dashes = html.escape(label), line(f"M{_LEFT} {level:.1f}H{_WIDTH - _RIGHT}", stroke_dasharray="5 4")
+    words, dashes = escape(label), line(f"M{_LEFT} {level:.1f}H{_WIDTH - _RIGHT}", stroke_dasharray="5 4")
     if all(abs(level - other) > _NEAR for other in right):
         return [dashes, text(words, _WIDTH - _RIGHT - 4, f"{level - 6:.1f}", text_anchor="end")]
     is_free = all(abs(level - other) > _NEAR for other in below)

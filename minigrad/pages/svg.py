@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable
+
+from minigrad.pages.page import escape
 
 
 def picture(description: str, width: int, height: int, elements: Iterable[str]) -> str:
     """Return an SVG picture; readers who hear the page get the description."""
     return (
-        f'<svg role="img" aria-label="{html.escape(description)}" viewBox="0 0 {width} {height}" font-size="14" '
+        f'<svg role="img" aria-label="{escape(description)}" viewBox="0 0 {width} {height}" font-size="14" '
         f'fill="currentColor">{"".join(elements)}</svg>'
     )
 

@@ -47,7 +47,7 @@ class Fork:
                 number = os.fork()
             except OSError as error:
                 raise RunError(
-                    f"the system refuses a copy of this process ({reason(error)}); --threads 1 needs none"
+                    f"the system refuses a copy of this process ({reason(error)}); a run with --threads 1 needs none"
                 ) from None
         if number == 0:
             _answer_until_let_go(theirs, answer)
@@ -71,7 +71,7 @@ class Fork:
         except (EOFError, ConnectionResetError):
             raise RunError(
                 f"a copy of this process, which computed a share of each step, has ended ({self._end()}). --resume "
-                "continues from the last checkpoint. If memory ran out: a run with --threads 1 makes no copies"
+                "continues from the last checkpoint. If memory ran out: a new run with --threads 1 makes no copies"
             ) from None
         if error is not None:
             raise error

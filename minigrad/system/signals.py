@@ -50,7 +50,8 @@ def stop_requests(numbers: Iterable[signal.Signals] = tuple(EXIT_CODES)) -> Iter
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    before = {number: signal.getsignal(number) for number in numbers}
+    # A handler that was not installed from Python is None, and could not be restored.
+    before = {number: found for number in numbers if (found := signal.getsignal(number)) is not None}
     if before.get(_HANG_UP) is signal.SIG_IGN:
         del before[_HANG_UP]
 

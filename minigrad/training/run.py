@@ -315,7 +315,7 @@ class Run:
         step = self.step if is_over else self.step + 1
         return DivergenceError(
             f"training diverged at step {step:,}: {what}. This step was not kept; "
-            f"{self.describe_last_checkpoint()}. A smaller --lr or a longer --warmup usually helps."
+            f"{self.describe_last_checkpoint()}. A new run with a smaller --lr or a longer --warmup usually helps."
         )
 
     def describe_last_checkpoint(self) -> str:

@@ -45,8 +45,8 @@ class ModelSettings(Group):
                 raise InputError(f"--set {name}=... has a flag of its own: {flag}")
 
 
-TOKENIZERS = ("byte-level", "vidya-v1")
-"""The kinds of tokenizers that can be trained on the text (`tokenizer.KINDS`)."""
+TOKENIZERS = {"byte-level": 261, "vidya-v1": 259}
+"""The kinds of tokenizers that can be trained on the text (`tokenizer.KINDS`): bytes and special tokens of each."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,9 @@ class DataSettings(Group):
         """Raise InputError for the size of a tokenizer that is not trained here, or is too small for its kind."""
         if self.vocab is not None and self.tokenizer and not self.trains_tokenizer:
             raise InputError("--vocab is for training a tokenizer, but --tokenizer brings one; give one of them")
-        if self.vocab is not None and self.vocab < 261 and self.tokenizer != "vidya-v1":
-            raise InputError(f"--vocab takes at least 261, for 256 bytes and 5 special tokens, not {self.vocab}")
+        if self.vocab is not None and self.vocab < (least := TOKENIZERS[self.tokenizer or "byte-level"]):
+            known = f"at least {least}, for 256 bytes and {least - 256} special tokens"
+            raise InputError(f"--vocab takes {known}, not {self.vocab}")
 
     @property
     def trains_tokenizer(self) -> bool:
@@ -107,8 +108,7 @@ class DataSettings(Group):
         return self.tokenizer in TOKENIZERS
 
 
-_MOST = 10**9  # larger integers are typing errors
-
+MOST = 10**9  # larger integers are typing errors
 
 LIMITS = ("steps", "tokens", "minutes")
 """The settings of `LengthSettings`; the program may choose steps for the tokens or the minutes of a run."""
@@ -127,7 +127,7 @@ class LengthSettings(Group):
         at_most=1_000_000,
         none_means="10, unless --steps or --tokens is given",
     )
-    steps: int | None = option(None, "steps; such a run repeats exactly", at_least=1, at_most=_MOST, none_means="")
+    steps: int | None = option(None, "steps; such a run repeats exactly", at_least=1, at_most=MOST, none_means="")
     tokens: int | None = option(
         None,
         "train on this many tokens, rounded up to whole steps; a step of lessons may hold fewer",
@@ -152,15 +152,15 @@ class OptimisationSettings(LengthSettings):
         None,
         "sequences of --context tokens in a micro-batch of each process (--accumulate)",
         at_least=1,
-        at_most=_MOST,
+        at_most=MOST,
     )
-    context: int | None = option(None, "tokens of the longest sequence", at_least=2, at_most=_MOST)
+    context: int | None = option(None, "tokens of the longest sequence", at_least=2, at_most=MOST)
     adaptive_context: bool = option(
         False, "let the context grow, up to --context, while that helps the model, and shrink while it does not"
     )
-    accumulate: int = option(1, "micro-batches of a step; their gradients are added", at_least=1, at_most=_MOST)
+    accumulate: int = option(1, "micro-batches of a step; their gradients are added", at_least=1, at_most=2**16)
     lr: float | None = option(None, "peak learning rate", above=0)
-    warmup: float | None = option(None, "steps to the peak, or below 1 a share of --steps", at_least=0, at_most=_MOST)
+    warmup: float | None = option(None, "steps to the peak, or below 1 a share of --steps", at_least=0, at_most=MOST)
     decay: str | None = option(
         None,
         "the final decay of the learning rate: from step START on, it decays as in a run of STEPS steps; further pairs "

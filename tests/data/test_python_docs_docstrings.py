@@ -40,3 +40,8 @@ def test_a_file_that_cannot_be_read_is_empty(tmp_path, text):
     if text is not None:
         (tmp_path / "a.py").write_bytes(text)
     assert python_docs.read_source(tmp_path / "a.py") == ""
+
+
+@pytest.mark.parametrize("source", ["print 'of another Python'", "x = 1\0"])
+def test_a_file_that_this_python_cannot_parse_has_no_docstrings(source):
+    assert python_docs.docstrings_of("old", source) == []

@@ -94,5 +94,5 @@ def test_the_source_of_a_held_out_module_is_left_out(tmp_path, monkeypatch):
 def test_a_python_without_source_is_an_error(tmp_path, monkeypatch):
     library(tmp_path, monkeypatch)
     for name in ("python-docs", "python-source"):
-        with pytest.raises(RunError, match=f"no Python source in .*no {name}. Give --data PATH"):
+        with pytest.raises(RunError, match=f"no Python source in .*no {name}. Name a file"):
             corpus.load(name)

@@ -117,6 +117,17 @@ def test_a_terminal_shows_where_to_type(monkeypatch: pytest.MonkeyPatch, capsys:
     assert said.out == ""
 
 
+def test_a_byte_that_is_not_utf8_becomes_a_character_of_its_own_and_ends_no_conversation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(b"caf\xe9\nnext\n"), encoding="utf-8", errors="strict"))
+    assert list(read_messages()) == ["caf\ufffd", "next"]
+
+
 def test_without_standard_input_there_are_no_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
     assert not is_terminal()

@@ -50,6 +50,26 @@ def test_alone_a_thread_shares_nothing() -> None:
     assert len(seen) > 3
 
 
+def test_threads_that_wait_for_one_that_is_interrupted_before_it_begins_are_released(monkeypatch):
+    set_threads(2)
+    waits, released, compute = threading.Event(), threading.Event(), threads._Job.compute
+
+    def task(number: int, count: int) -> None:
+        if number == 1:
+            waits.set()
+            assert released.wait(60)
+
+    def interrupted(job: Any, share: int) -> None:
+        if share == 0:
+            assert waits.wait(60)
+            raise KeyboardInterrupt
+        compute(job, share)
+
+    monkeypatch.setattr(threads._Job, "compute", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        threads.run_on_all_threads(task, LARGE, released.set)
+
+
 def test_work_is_shared_when_there_is_much_and_stays_when_there_is_little() -> None:
     set_threads(2)
     names: list[str] = []

@@ -101,6 +101,7 @@ def test_labels_are_text_and_the_references_are_named():
     assert "&lt;b&gt;" in svg
     assert "x &amp; z" in svg
     assert "n-gram" in svg
+    line_chart("x", [Series("runs/b\udce9", [1], [1.0])], references=[("b\udce9", 1.5)]).encode()  # not a valid name
     assert svg.count("stroke-dasharray") == 2
 
 

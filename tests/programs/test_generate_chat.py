@@ -163,8 +163,11 @@ def test_a_taught_model_takes_the_most_likely_tokens_unless_a_flag_says_how_to_d
     assert talk() == usual  # of a model that no run taught
     write_record(folder, objective="sft")
     found = talk(), talk("--tokens", "9"), talk("--seed", "1"), talk("--temperature", "0.5")
+    for given in ({}, {"seed": 1}, {"temperature": 0.5}):  # and in Python
+        list(program.write(program.GenerateConfig(str(folder), chat=True, **given)))
     (folder / "minigrad.json").unlink()
     assert found == (0, 0, usual, 0.5)
+    assert temperatures == [0, usual, 0.5]
 
 
 @pytest.mark.parametrize(

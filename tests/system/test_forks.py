@@ -139,7 +139,9 @@ def test_a_system_that_refuses_a_process_is_named(monkeypatch: pytest.MonkeyPatc
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(os, "fork", refuse)
-    with pytest.raises(RunError, match=r"refuses a copy of this process \(.*unavailable.*\); --threads 1 needs none"):
+    with pytest.raises(
+        RunError, match=r"refuses a copy of this process \(.*unavailable.*\); a run with --threads 1 needs none"
+    ):
         Fork(str)
 
 

@@ -50,6 +50,17 @@ def test_the_earlier_handlers_are_restored_also_after_an_error():
     assert {number: signal.getsignal(number) for number in EXIT_CODES} == before
 
 
+def test_a_handler_that_python_does_not_know_stays(monkeypatch):
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with stop_requests() as request:
+            signal.raise_signal(signal.SIGTERM)
+        assert request.code is None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def test_a_second_interrupt_does_not_wait():
     with stop_requests() as request:
         signal.raise_signal(signal.SIGINT)

@@ -65,10 +65,9 @@ def run(program: Array, eps: float, memory: Array, heads: Heads, texts: Texts, w
     arrived = np.zeros(1, np.int64)
 
     def task(number: int, count: int) -> None:
-        try:
-            run_program(program, eps, memory, heads, texts, arrived, Share(number, count))
-        except BaseException:  # as Ctrl-C while it compiles: others would wait for this thread at a barrier for ever
-            arrived[0] = _PAST_ALL
-            raise
+        run_program(program, eps, memory, heads, texts, arrived, Share(number, count))
 
-    threads.run_on_all_threads(task, work)
+    def release() -> None:  # the others would wait at a barrier for ever
+        arrived[0] = _PAST_ALL
+
+    threads.run_on_all_threads(task, work, release)

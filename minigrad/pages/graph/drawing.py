@@ -25,7 +25,7 @@ _MARGIN = 4
 _INPUT_COLOUR = "#3b82c4"
 
 
-class Line(NamedTuple):
+class BoxLine(NamedTuple):
     """A line of text in a box: a label at the left, a number at the right, and the attributes of both."""
 
     label: str
@@ -44,15 +44,15 @@ def draw_graph(function: Callable[..., Tensor], **inputs: ArrayLike) -> str:
     (True, True, True)
     """
 
-    def lines(box: Box) -> tuple[Line, list[Line]]:
-        gradient = [] if box.gradient is None else [Line("gradient", shown(box.gradient))]
-        return Line(box.title, shown(box.value)), gradient
+    def lines(box: Box) -> tuple[BoxLine, list[BoxLine]]:
+        gradient = [] if box.gradient is None else [BoxLine("gradient", shown(box.gradient))]
+        return BoxLine(box.title, shown(box.value)), gradient
 
     return picture(history(function, inputs), lines, lambda box: "")
 
 
 def picture(
-    boxes: Sequence[Box], lines: Callable[[Box], tuple[Line, Sequence[Line]]], attributes: Callable[[Box], str]
+    boxes: Sequence[Box], lines: Callable[[Box], tuple[BoxLine, Sequence[BoxLine]]], attributes: Callable[[Box], str]
 ) -> str:
     """Return boxes as an SVG picture: a row of them for each step of the longest way from an input to the result.
 
@@ -143,7 +143,7 @@ def _curve(places: Sequence[tuple[float, float]], aside: float, attributes: str)
     return f'<path d="{path}" fill="none" stroke="currentColor" stroke-opacity=".6"{attributes}/>{dot}'
 
 
-def _text(line: Line, weight: str, x: float, y: float, wide: int) -> str:
+def _text(line: BoxLine, weight: str, x: float, y: float, wide: int) -> str:
     """Return a line of a box, whose label is written with a weight."""
     return (
         f'<text x="{x + 10:g}" y="{y:g}"{weight}{line.attributes}>{html.escape(line.label)}</text>'

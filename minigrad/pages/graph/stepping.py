@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from numpy.typing import ArrayLike
 
 from minigrad.autograd.tensor import Tensor
-from minigrad.pages.graph.drawing import Line, picture, shown
+from minigrad.pages.graph.drawing import BoxLine, picture, shown
 from minigrad.pages.graph.history import Box, history
 from minigrad.typing import Array
 
@@ -36,8 +36,8 @@ def step_through(function: Callable[..., Tensor], **inputs: ArrayLike) -> str:
         *_gradients_told(boxes),
     ]
 
-    def lines(box: Box) -> tuple[Line, list[Line]]:
-        return Line(_name(box), shown(box.value), _between(box.number)), _gradients(box, count)
+    def lines(box: Box) -> tuple[BoxLine, list[BoxLine]]:
+        return BoxLine(_name(box), shown(box.value), _between(box.number)), _gradients(box, count)
 
     def attributes(box: Box) -> str:
         steps = [box.number, count + 1 + box.visit] if box.number else [0]
@@ -86,13 +86,13 @@ def _passed(sender: Box, receiver: Box) -> str:
     return f"{parts} to {_name(receiver)}{total}"
 
 
-def _gradients(box: Box, count: int) -> list[Line]:
+def _gradients(box: Box, count: int) -> list[BoxLine]:
     """Return the gradient of a box as it is after each visit that added to it, the last sum as the final one."""
     if box.gradient is None:
         return []
     sums = {count + 1 + each.sender.visit: each.total for each in box.arrivals} or {count + 1: box.gradient}
     ends = itertools.zip_longest(sums.items(), list(sums)[1:])
-    return [Line("gradient", shown(total), _between(begin, end)) for (begin, total), end in ends]
+    return [BoxLine("gradient", shown(total), _between(begin, end)) for (begin, total), end in ends]
 
 
 def _between(begin: int, end: int | None = None) -> str:

@@ -15,7 +15,7 @@ from minigrad.system import hardware
 from minigrad.training import optimizers
 from minigrad.training.parallel import num_replicas
 from minigrad.training.planning import costs
-from minigrad.training.settings import REWARDED, OptimisationSettings, RunSettings, TrainConfig
+from minigrad.training.settings import MOST, REWARDED, OptimisationSettings, RunSettings, TrainConfig
 from minigrad.typing import Tokenizer
 
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
@@ -53,6 +53,7 @@ gained little in 2.3 passes and more in 4.0 and above (docs/results_learning.md,
 documentation").
 """
 
+_AT_STAKE = 30 * 60.0  # seconds of training that may be lost, if a run is killed between two checkpoints
 _MOST_SHARE = 0.25  # of the FLOPs of a step, that Muon may take
 
 MOST_DROPOUT = 0.3
@@ -125,6 +126,11 @@ def choose_settings(
         batch = max(batch, 2 * TOKENS_PER_STEP // context)
     per_step = batch * context * asked.accumulate
     limit_steps = math.ceil(asked.tokens / per_step) if asked.tokens else asked.steps
+    if limit_steps and limit_steps > MOST:
+        raise InputError(
+            f"--tokens {asked.tokens} are {limit_steps:,} steps of {per_step:,} tokens, and a run has at most "
+            f"{MOST:,}; take fewer tokens, or larger steps"
+        )
     optimizer = _optimizer(asked, model, per_step, context)
     speed = _speed(asked, model, rates, context, batch, processes)
     expected = limit_steps or expected_tokens(asked, speed, processes) / per_step
@@ -143,7 +149,7 @@ def choose_settings(
         "log_every": max(1, min(50, steps // 100)),
         "eval_every": max(1, steps // 8),
         "sample_every": max(1, steps // 4),
-        "save_every": max(1, steps // 6),
+        "save_every": max(1, min(steps // 6, int(_AT_STAKE * speed / per_step))),
     }
     given: dict[str, Any] = {field.name: getattr(asked, field.name) for field in dataclasses.fields(asked)}
     given |= {"context": context, "batch": batch, "steps": limit_steps}

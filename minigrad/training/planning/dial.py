@@ -26,7 +26,7 @@ BYTES_PER_TOKEN = 3.2
 
 _DAY, _TRIAL = 86_400, 60.0  # seconds; no forecasts for trials of less than a minute
 _EARLY = 0.5  # of the time: after this a size must already be the best
-_MEASURED = ((DEFAULT, None), (WITH_SOURCE, DEFAULT))  # texts, each with its validation text
+_MEASURED = (("vidya-v2", DEFAULT, None), ("vidya-v2", WITH_SOURCE, DEFAULT))  # a text, and what is held out
 _OPTIMAL = 20  # tokens for each parameter: Hoffmann et al. 2022, arXiv 2203.15556
 
 
@@ -106,13 +106,14 @@ class Dial:
     def rows(self, settings: TrainConfig) -> dict[str, str]:
         """Return the rows that say why a size was chosen, if there was a choice, and what more time would buy.
 
-        The losses are those of vidya-v2 on `_MEASURED`: for others the law has only the order of the sizes.
+        The losses are those of the family and of the texts in `_MEASURED`: for others the law has only the order of
+        the sizes.
         """
         if len(self.candidates) == 1:
             return {}
         seconds = self.seconds(settings, settings.size)
         is_usual = not settings.set and settings.teacher is None and settings.optimizer != "sgd"
-        is_known = is_usual and settings.model == "vidya-v2" and (settings.data, settings.held_out) in _MEASURED
+        is_known = is_usual and (settings.model, settings.data, settings.held_out) in _MEASURED
         rows = {"size": self._reason(settings.size, seconds, is_known)}
         if seconds >= _TRIAL:
             more = [self._later(each * seconds, is_known) for each in (2, 10)]

@@ -104,8 +104,8 @@ class Plan:
         return (
             f"training {self.model.num_parameters():,} parameters needs about {format_bytes(needed.total)} "
             f"({format_bytes(needed.state)} of weights, gradients and moments); {format_bytes(available)} are "
-            "free. Take a smaller --size or --context, a smaller --batch (--accumulate makes up for it), or "
-            "--checkpointing."
+            "free. End other programs, or begin a run with a smaller --size or --context, a smaller --batch "
+            "(--accumulate makes up for it), or --checkpointing."
         )
 
     def memory(self) -> costs.Memory:

@@ -50,6 +50,19 @@ def test_tokens_become_whole_steps_rounded_up():
     assert chosen(TrainConfig(tokens=1_025, batch=2, context=16, accumulate=2)).steps == 17
 
 
+def test_more_tokens_than_a_record_can_hold_steps_of_are_refused():
+    assert chosen(TrainConfig(tokens=2 * 10**9, batch=1, context=2)).steps == 10**9
+    with pytest.raises(InputError, match=r"--tokens 2000000001 are 1,000,000,001 steps of 2 tokens, and a run has at"):
+        chosen(TrainConfig(tokens=2 * 10**9 + 1, batch=1, context=2))
+
+
+@pytest.mark.parametrize(("hours", "minutes_at_stake"), [(1, 10), (3, 30), (24 * 7, 30)])
+def test_a_run_that_is_killed_loses_a_sixth_of_it_and_half_an_hour_at_most(hours, minutes_at_stake):
+    a_minute = chosen(TrainConfig(minutes=6.0, batch=8, context=256)).save_every  # about a sixth of this run
+    found = chosen(TrainConfig(minutes=60.0 * hours, batch=8, context=256)).save_every
+    assert found == pytest.approx(minutes_at_stake * a_minute, rel=0.3)
+
+
 def test_a_wider_model_gets_a_smaller_learning_rate():
     rates = [chosen(TrainConfig(steps=5), model).lr or 0 for model in LADDER.values()]
     assert sorted(rates, reverse=True) == rates

@@ -87,7 +87,10 @@ def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 0)  # not known: nothing is refused
     assert not five.lack_of_memory()
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: needed - 1)
-    assert re.match(r"training 975,072 parameters needs about .* MB are free\. Take a smaller", five.lack_of_memory())
+    assert re.match(
+        r"training 975,072 parameters needs about .* MB are free\. End other programs, or begin a run with a smaller",
+        five.lack_of_memory(),
+    )
     assert f" refused {five.lack_of_memory()} machine" in joined(describe(five, Path("a")))
 
 
