@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -42,9 +43,9 @@ def shared_loops(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     shared: list[int] = []
     run = threads._Pool.run
 
-    def noted(pool: threads._Pool, loop: threads.Loop, rows: int, count: int, ranges: int) -> None:
+    def noted(pool: threads._Pool, loop: threads.Loop, rows: int, count: int, *others: Any) -> None:
         shared.append(count)
-        run(pool, loop, rows, count, ranges)
+        run(pool, loop, rows, count, *others)
 
     monkeypatch.setattr(threads._Pool, "run", noted)
     monkeypatch.setattr(threads, "_INLINE_BELOW", 0)

@@ -47,13 +47,13 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.autograd": GROUND | {"numpy"},
     "minigrad.ops": AUTOGRAD | {"minigrad.kernels"},
     "minigrad.nn": OPS | SYSTEM | {"minigrad.formats"},
-    "minigrad.quantised": NN,
+    "minigrad.quantised": NN | {"minigrad.programs"},
     "minigrad.adapters": NN | {"minigrad.quantised", "minigrad.experts"},
     "minigrad.adaptive": NN,
     "minigrad.experts": NN | {"minigrad.pages"},
     "minigrad.optim": AUTOGRAD | {"minigrad.kernels", "minigrad.distributed"},
     "minigrad.data": SYSTEM | {"numpy", "minigrad.formats", "minigrad.nn.layout"},
-    "minigrad.programs": NN | {"minigrad.quantised"},
+    "minigrad.programs": NN,
     "minigrad.generation": NN | {"minigrad.adaptive", "minigrad.programs", "minigrad.data"},
     "minigrad.serving": NN
     | {f"minigrad.{name}" for name in ("generation", "programs", "pages", "pages.model_page", "serving.settings")}
@@ -70,10 +70,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.training.settings": GROUND,
     "minigrad.training.budget": {"minigrad.errors", "minigrad.optim", "minigrad.training.settings"},
     "minigrad.training.parallel": NN | TRAINING | {"minigrad.training.settings"},
-    "minigrad.training.optimizers": NN
-    | GUESTS
-    | TRAINING
-    | {"minigrad.training.settings", "minigrad.training.parallel"},
+    "minigrad.training.optimizers": NN | TRAINING | {"minigrad.training.settings", "minigrad.training.parallel"},
     "minigrad.training.planning": NN
     | TRAINING
     | {f"minigrad.training.{name}" for name in ("settings", "parallel", "optimizers")},
@@ -85,15 +82,14 @@ ALLOWED: dict[str, set[str]] = {
     | {f"minigrad.training.{name}" for name in ("settings", "budget", "parallel", "optimizers", "planning", "folder")},
     "minigrad.training.folder.metrics": SYSTEM | {"minigrad.formats"},
     "minigrad.training.report": SYSTEM
-    | {"minigrad.data", "minigrad.evaluate", "minigrad.formats", "minigrad.pages"}
-    | {"minigrad.training.folder"},
+    | {"minigrad.evaluate", "minigrad.formats", "minigrad.pages", "minigrad.training.folder"},
     "minigrad.training.reporting": SYSTEM
     | {"numpy", "tqdm", "minigrad.training"}
-    | {f"minigrad.{name}" for name in ("data", "distributed", "evaluate")},
+    | {f"minigrad.{name}" for name in ("distributed", "evaluate")},
     "minigrad.training.preparation": NN  # a part of the program train.py, which stands above all rooms
     | {f"minigrad.{name}" for name in ("data", "distributed", "finetuning", "training")}
     | {"models", "tokenizer"},
-    "minigrad.distributed.pipeline": NN | GUESTS | {"minigrad.data", "minigrad.distributed", "minigrad.optim"},
+    "minigrad.distributed.pipeline": NN | {"minigrad.data", "minigrad.distributed", "minigrad.optim"},
     "minigrad.training.report.__main__": NN | {"minigrad.training", "minigrad.cli"},  # a program
     "minigrad.finetuning": NN
     | {"minigrad.data", "minigrad.generation", "minigrad.evaluate", "minigrad.pages", "minigrad.training"},

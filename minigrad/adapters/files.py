@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from minigrad.adapters.low_rank import adapt, adapted, linear_layers, sizes_of, stores_inputs_first
+from minigrad.adapters.low_rank import adapt, adapted, linear_layers, sizes_of
 from minigrad.adapters.token_rows import AdaptedEmbedding, EmbeddingWithRows, tables_of
 from minigrad.errors import InputError
 from minigrad.formats.folders import ADAPTERS, CONFIG
@@ -56,28 +56,22 @@ class AdapterConfig:
     bias: str = "none"
     use_dora: bool = False
     use_rslora: bool = False
-    modules_to_save: list[str] | None = None
     trainable_token_indices: Any = None  # tokens by the name of their table, or those of the embedding alone
-    rank_pattern: dict[str, Any] = field(default_factory=dict)
-    alpha_pattern: dict[str, Any] = field(default_factory=dict)
     init_lora_weights: Any = True
-    layer_replication: Any = None
-    alora_invocation_tokens: Any = None
-    use_qalora: bool = False
-    lora_bias: bool = False
 
     @classmethod
     def read(cls, folder: Path) -> AdapterConfig:
         """Read the config of a folder of adapters; raises InputError if it is damaged, or of a variant unknown here."""
         path = folder / ADAPTERS
         try:
-            found = read_dataclass(cls, read_json(path), ignore_unknown=True)
+            values = read_json(path)
+            found = read_dataclass(cls, values, ignore_unknown=True)
         except InputError as error:
             raise InputError(f"{path} is damaged: {error}") from None
         for name, plain in (("peft_type", "LORA"), ("bias", "none"), ("use_dora", False)):
             if getattr(found, name) != plain:
                 raise InputError(f"{path} has {name} = {getattr(found, name)!r}; only {plain!r} is read here")
-        unread = {name: value for name in _UNREAD if (value := getattr(found, name))}
+        unread = {name: value for name in _UNREAD if (value := values.get(name))}
         if found.init_lora_weights not in _INITIALS:
             unread["init_lora_weights"] = found.init_lora_weights
         for name, value in unread.items():
@@ -175,7 +169,7 @@ def save(
         "lora_alpha": rank,
         "lora_dropout": 0.0,
         "bias": "none",
-        "fan_in_fan_out": any(map(stores_inputs_first, linear_layers(model).values())),
+        "fan_in_fan_out": any(layer.inputs_first for layer in linear_layers(model).values()),
         "target_modules": sorted({_last(name) for name in layers}),
         "trainable_token_indices": tokens or None,
         "inference_mode": True,

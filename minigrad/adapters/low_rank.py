@@ -59,6 +59,8 @@ class LowRankLinear(Wrapper):
     Shapes: x (..., in) -> (..., out).
     """
 
+    inner: Layer
+
     def __init__(self, inner: Layer, rank: int) -> None:
         super().__init__(inner)
         self.weight, self.bias = inner.weight, inner.bias
@@ -74,15 +76,10 @@ class LowRankLinear(Wrapper):
         raise InputError("the model has adapters: merge them before it is saved as a model (adapters.merge)")
 
 
-def stores_inputs_first(layer: Layer) -> bool:
-    """Whether the matrix of a layer is stored (in, out)."""
-    return layer.weight.transposed if isinstance(layer, QuantisedLinear) else isinstance(layer, Conv1D)
-
-
 def sizes_of(layer: Layer) -> tuple[int, int]:
     """Return the numbers of inputs and outputs of a layer."""
     rows, columns = layer.weight.shape
-    return (rows, columns) if stores_inputs_first(layer) else (columns, rows)
+    return (rows, columns) if layer.inputs_first else (columns, rows)
 
 
 def linear_layers(model: Module) -> dict[str, Layer]:
@@ -190,7 +187,7 @@ def merge(model: Module) -> None:
     for name, module in once.values():
         if isinstance(module, LowRankLinear):
             product = module.adapter.product()
-            module.weight.data += product.T if isinstance(module.inner, Conv1D) else product
+            module.weight.data += product.T if module.inner.inputs_first else product
             plain[name] = module.inner
         elif isinstance(module, AdaptedEmbedding):
             module.weight.data = module.token_adapter.merged(module.weight)

@@ -32,13 +32,11 @@ class Node:
 
     A leaf (a tensor that requires a gradient and was not computed) has no backward function; its gradients accumulate
     in `gradient`. If `stale`, the stored gradient is an old one and counts as zero: the next gradient overwrites it.
-    `has_gradient` says whether a gradient was accumulated, set or read since it was last discarded.
     `saved` lists the versions of the arrays that the backward function saved, as they were at that time.
     """
 
     __slots__ = (
-        "backward", "dtype", "gradient", "has_gradient", "is_leaf", "name", "order", "parents", "saved", "shape",
-        "stale",
+        "backward", "dtype", "gradient", "is_leaf", "name", "order", "parents", "saved", "shape", "stale",
     )  # fmt: skip
 
     def __init__(
@@ -54,7 +52,7 @@ class Node:
         self.parents, self.backward, self.saved = parents, backward, saved
         self.is_leaf = backward is None  # and stays so: a node that was cut has lost its function, and is not a leaf
         self.gradient: Array | None = None
-        self.stale = self.has_gradient = False
+        self.stale = False
         self.order = next(_creation)
 
     def cut(self) -> None:
@@ -72,7 +70,16 @@ class Node:
             self.gradient += gradient
         else:
             self.gradient[...] = gradient
-        self.stale, self.has_gradient = False, True
+        self.stale = False
+
+
+def refusing(name: str, like: Array, message: str) -> Node:
+    """Return the node of a tensor over an array like this one, at which backward() raises GraphError with a message."""
+
+    def backward(dy: Array) -> None:
+        raise GraphError(message)
+
+    return Node(name, like.shape, like.dtype, (), backward)
 
 
 class _Recording(threading.local):

@@ -107,12 +107,3 @@ def surround(
     with ExitStack() as stack:
         steps = [stack.enter_context(enter(observer)) for observer in tuple(active)]
         yield lambda result: functools.reduce(lambda value, step: step(value), steps, result)
-
-
-@contextmanager
-def update(name: str) -> Iterator[None]:
-    """Surround an update of parameters with every active observer."""
-    with ExitStack() as stack:
-        for observer in tuple(active):
-            stack.enter_context(observer.update(name))
-        yield

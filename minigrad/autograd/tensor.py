@@ -103,8 +103,7 @@ class Tensor(Operators):
             return None
         if self.node.stale and self.node.gradient is not None:
             self.node.gradient[...] = 0
-            self.node.stale = False
-        self.node.has_gradient = self.node.gradient is not None  # the caller may write into the array
+            self.node.stale = False  # the caller may write into the array
         return self.node.gradient
 
     @grad.setter
@@ -120,7 +119,7 @@ class Tensor(Operators):
             )
         if value is not None and not value.flags.writeable:
             value = value.copy()  # more is added to it in place
-        self.node.gradient, self.node.stale, self.node.has_gradient = value, False, value is not None
+        self.node.gradient, self.node.stale = value, False
 
     @property
     def is_leaf(self) -> bool:
@@ -130,7 +129,7 @@ class Tensor(Operators):
     @property
     def has_gradient(self) -> bool:
         """Whether this leaf has a gradient: one arrived, or `grad` was set or read, since it was last set to zero."""
-        return self.node is not None and self.node.has_gradient
+        return self.node is not None and self.node.gradient is not None and not self.node.stale
 
     @property
     def requires_grad(self) -> bool:
@@ -210,7 +209,7 @@ class Tensor(Operators):
     def discard_grad(self) -> None:
         """Treat the gradient of this leaf as zero: the next one overwrites it, and reading `grad` writes zeros."""
         if self.node is not None and self.node.is_leaf:
-            self.node.stale, self.node.has_gradient = self.node.gradient is not None, False
+            self.node.stale = self.node.gradient is not None
 
     def zero_grad(self) -> None:
         """Set the gradient of this leaf to zero in place; until the next one arrives, it counts as none."""

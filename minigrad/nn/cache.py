@@ -14,10 +14,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from minigrad.autograd.graph import Node, is_recording
+from minigrad.autograd.graph import is_recording, refusing
 from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
-from minigrad.errors import GraphError, InputError, ShapeError
+from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.decoding.kept import Kept, empty_rows, keep_rows, widened_texts
 from minigrad.typing import Array
 
@@ -31,6 +31,7 @@ class KeyValueCache:
     (layers, batch, max_length, G, D), with the first `lengths` positions of each sequence filled.
     In the format bfloat16 or int8 (see `in_format`), keys and values are rounded when they are stored, and everything
     reads them rounded, including the pass that stores them (see `minigrad.kernels.decoding.kept`).
+    Raises InputError for a `batch_size` or a `max_length` below 1.
     """
 
     in_rows: tuple[str, ...] = ("keys", "values")  # the arrays that have the format
@@ -130,13 +131,19 @@ class KeyValueCache:
         return {}
 
     def copy_tokens(self, source: int, target: int, start: int, stop: int) -> None:
-        """Copy the keys and values of the tokens from `start` to `stop` of one sequence to those of another."""
+        """Copy the keys and values of the tokens from `start` to `stop` of one sequence to the same places of another.
+
+        `source` and `target` are the numbers of the sequences. Lengths stay as they are.
+        """
         end = stop + self.key_shift  # half of the last key is stored with the token after it
         for memory in (self.keys, self.values):
             memory[:, target, start:end] = memory[:, source, start:end]
 
     def select(self, sequences: ArrayLike) -> Self:
-        """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
+        """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times.
+
+        Shapes: sequences (count,) integers.  Raises InputError if there are none, or for a number out of range.
+        """
         chosen, numbers, filled = copy.copy(self), np.asarray(sequences), slice(self.lengths.max() + 1)
         if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu":
             raise InputError(f"select takes the numbers of one or more sequences, as in [0, 2], not {sequences!r}")
@@ -229,13 +236,11 @@ class KeyValueCache:
 
 def refuse_gradient(cached: Tensor, *sources: Tensor) -> Tensor:
     """Let a backward pass that reaches `cached` raise GraphError, if one of its sources requires a gradient."""
-
-    def backward(dy: Array) -> None:
-        raise GraphError(
-            "backward() reached values computed with a cache, and a cache stores no gradients; call the model "
-            "without a cache to train it, or inside `with no_grad():` to generate"
-        )
-
     if is_recording() and any(source.requires_grad for source in sources):
-        cached.node = Node("a cache", cached.shape, cached.dtype, (), backward)
+        cached.node = refusing(
+            "a cache",
+            cached.data,
+            "backward() reached values computed with a cache, and a cache stores no gradients; call the model without "
+            "a cache to train it, or inside `with no_grad():` to generate",
+        )
     return cached

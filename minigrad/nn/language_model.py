@@ -23,7 +23,7 @@ from minigrad.nn.inputs import check_target_weights, check_targets, check_tokens
 from minigrad.nn.layers import Embedding
 from minigrad.nn.layout import Layout
 from minigrad.nn.loss_pass import LossPass, computing
-from minigrad.nn.module import Module, arrays_of, entries_of, figures_of
+from minigrad.nn.module import Module, arrays_of, entries_of
 from minigrad.nn.parameter import Parameter
 from minigrad.typing import Array
 
@@ -67,7 +67,7 @@ class LanguageModel(Module):
     def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> KeyValueCache:
         """Return an empty cache for `batch_size` sequences of up to `max_length` tokens (by default the context).
 
-        Keys and values are kept in the `cache_format` of the model.
+        Keys and values are kept in the `cache_format` of the model.  Raises InputError for sizes below 1.
         """
         config, length = self.config, self.config.context_length if max_length is None else max_length
         shape = config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim
@@ -78,8 +78,18 @@ class LanguageModel(Module):
         return rename_published(weights, self.published_prefix, dict(self.named_parameters()))
 
     def measurements(self) -> dict[str, list[float]]:
-        """Return what to log about the last training pass beside the loss: the figures of all modules."""
-        return figures_of(self)
+        """Return what to log about the last training pass beside the loss: the figures of all modules, in order.
+
+        Numbers of the same name become one list. Lists stay separate, and the number of the module is added to the
+        name.
+        """
+        found: dict[str, list[Any]] = {}
+        for _, module in self.named_modules():
+            for name, value in module.figures().items():
+                found.setdefault(name, []).append(value)
+        numbers = {name: values for name, values in found.items() if not isinstance(values[0], list)}
+        lists = {name: values for name, values in found.items() if name not in numbers}
+        return numbers | {f"{name}_{index}": each for name, many in lists.items() for index, each in enumerate(many)}
 
     def recompute_layers(self, on: bool = True) -> None:
         """Switch activation checkpointing of the layers on or off (see `CheckpointedLayer`)."""

@@ -32,6 +32,8 @@ class Linear(Module):
     (1, 2)
     """
 
+    inputs_first = False  # the weight is stored (out, in)
+
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True, std: float | None = None) -> None:
         check_sizes(self, least=0, inputs=inputs, outputs=outputs)
         self.weight = Parameter((outputs, inputs), Init(std=1 / math.sqrt(max(inputs, 1)) if std is None else std))
@@ -48,6 +50,7 @@ class Conv1D(Module):
     Shapes: x (..., in) -> (..., out).
     """
 
+    inputs_first = True  # the weight is stored (in, out)
     _copy: tuple[tuple[Version, int], Array] | None = None  # the version of the matrix, and a copy of that
 
     def __init__(self, inputs: int, outputs: int, *, std: float = 0.02) -> None:
@@ -67,7 +70,7 @@ class Conv1D(Module):
         """Apply the matrix and the bias."""
         if is_recording():
             self._copy = None  # training is about to change the matrix, and needs the memory
-        return ops.linear(x, self.weight, self.bias, inputs_first=True)
+        return ops.linear(x, self.weight, self.bias, inputs_first=self.inputs_first)
 
 
 class Embedding(Module):

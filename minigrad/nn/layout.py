@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minigrad.errors import ShapeError
+from minigrad.ops.sequences import are_offsets
 from minigrad.typing import Array
 
 
@@ -27,7 +28,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         offsets, rows = self.offsets, len(self.positions)
-        if not len(offsets) or offsets[0] != 0 or offsets[-1] != rows or (offsets[1:] < offsets[:-1]).any():
+        if not are_offsets(offsets) or offsets[-1] != rows:
             raise ShapeError(f"the offsets of a layout must rise from 0 to the number of rows ({rows}); got {offsets}")
 
     @classmethod

@@ -253,20 +253,6 @@ class Module:
             parameter.zero_grad()
 
 
-def figures_of(model: Module) -> dict[str, list[Any]]:
-    """Return the figures of all modules of a model, in order.
-
-    Numbers of the same name become one list. Lists stay separate, and the number of the module is added to the name.
-    """
-    found: dict[str, list[Any]] = {}
-    for _, module in model.named_modules():
-        for name, value in module.figures().items():
-            found.setdefault(name, []).append(value)
-    numbers = {name: values for name, values in found.items() if not isinstance(values[0], list)}
-    lists = {name: values for name, values in found.items() if name not in numbers}
-    return numbers | {f"{name}_{index}": each for name, many in lists.items() for index, each in enumerate(many)}
-
-
 def entries_of(model: Module) -> dict[str, Any]:
     """Return the entries of all modules in config.json; raises InputError if one cannot be saved."""
     return {key: entry for _, module in model.named_modules() for key, entry in module.config_entries().items()}

@@ -121,7 +121,8 @@ class Parameter(Tensor):
         """
         super().__init__(data, requires_grad=self.requires_grad)
         if self.node is not None:
-            self.grad, self.node.has_gradient = gradient, False
+            self.grad = gradient
+            self.discard_grad()
 
 
 def _checked_shape(shape: object) -> tuple[int, ...]:

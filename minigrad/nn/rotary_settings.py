@@ -41,15 +41,15 @@ class _Ntk:
 
 
 class RotaryConfig(ModelConfig):
-    """A config with rotary settings; the options of `models.vidya_v2.VidyaV2Config` say what they mean."""
+    """A config with rotary settings."""
 
-    rope_theta: float
-    rope_scaling: str | None
-    rope_factor: float
-    rope_original_context: int | None
-    rope_beta_fast: float
-    rope_beta_slow: float
-    rope_attention_factor: float | None
+    rope_theta: float  # the base of the frequencies
+    rope_scaling: str | None  # how a model reads sequences longer than in training: one of `SCALINGS`
+    rope_factor: float  # how many times longer they are
+    rope_original_context: int | None  # the context length in training
+    rope_beta_fast: float  # yarn keeps frequencies that turn more often than this within the original context
+    rope_beta_slow: float  # and divides by rope_factor the frequencies that turn less often than this
+    rope_attention_factor: float | None  # by which yarn multiplies queries and keys; None: 0.1 ln(rope_factor) + 1
 
 
 def check(config: RotaryConfig) -> None:

@@ -49,7 +49,7 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[Array, Backward]:
         # dL/dx = (softmax(x) - one-hot(target)) / N: the logit of the true token should rise, all others fall.
         return kernels.cross_entropy_backward(logits, flat, IGNORE, sums, float(dy) / count), None
 
-    return np.asarray(losses.sum() / losses.dtype.type(count)), backward
+    return losses.sum() / losses.dtype.type(count), backward
 
 
 def linear_cross_entropy_formula(x: Array, weight: Array, targets: Array, row_weights: Array | None = None) -> Array:
@@ -107,6 +107,7 @@ def linear_losses(x: Array, weight: Array, targets: Array) -> tuple[Array, Backw
 
     def backward(dy: Array) -> tuple[Array | None, Array | None, None]:
         # The gradient of a weighted sum of losses, whose weights are dy.
+        # Made again, of x and weight: the graph finds the arrays that a function saved, not those inside an object.
         head = ChunkedLosses("linear_losses", x, weight, kept)
         _, dx, dw = head.losses_and_gradients(np.require(dy, x.dtype, ["C", "W"]), wanted)
         return dx, dw, None
@@ -190,7 +191,7 @@ class ChunkedLosses:
             deferred = None if dw is None else Deferred(dw.shape, dw.dtype, write)
             return scaled, deferred, None, None if shares is None else shares * dy
 
-        return np.asarray(weighted.sum() / divisor), backward
+        return weighted.sum() / divisor, backward
 
 
 def logit_chunks(rows: int, vocab_size: int) -> int:

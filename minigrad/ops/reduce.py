@@ -21,12 +21,13 @@ def sum(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, 
     """
     axes, shape = _axes("sum", x, axis), x.shape
     y = x.sum(axis=axes, keepdims=True)
+    kept = y.shape  # that of x, with size 1 along the axes
 
     def backward(dy: Array) -> Array:
         # The derivative of a sum with respect to each of its terms is 1.
-        return np.broadcast_to(dy if keepdims else np.expand_dims(dy, axes), shape)
+        return np.broadcast_to(dy.reshape(kept), shape)
 
-    return np.asarray(y if keepdims else y.squeeze(axes)), backward
+    return y if keepdims else y.squeeze(axes), backward
 
 
 @op(integer_dtype="float32")
@@ -37,12 +38,12 @@ def mean(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array,
     """
     axes, shape = _axes("mean", x, axis, some=True), x.shape
     y = x.mean(axis=axes, keepdims=True)
-    count = int(np.prod([shape[each] for each in axes]))
+    kept, count = y.shape, int(np.prod([shape[each] for each in axes]))
 
     def backward(dy: Array) -> Array:
-        return np.broadcast_to((dy if keepdims else np.expand_dims(dy, axes)) / count, shape)
+        return np.broadcast_to(dy.reshape(kept) / count, shape)
 
-    return np.asarray(y if keepdims else y.squeeze(axes)), backward
+    return y if keepdims else y.squeeze(axes), backward
 
 
 @op(integer_dtype="any")
@@ -67,13 +68,13 @@ def min(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, 
 
 def _chosen(x: Array, y: Array, axes: tuple[int, ...], keepdims: bool) -> tuple[Array, Backward]:
     """Return y, the largest or smallest elements of x along `axes`, which have size 1 in y, and their backward."""
-    is_chosen = x == y
+    is_chosen, kept = x == y, y.shape
 
     def backward(dy: Array) -> Array:
         share = is_chosen / is_chosen.sum(axis=axes, keepdims=True, dtype=dy.dtype)
-        return np.where(is_chosen, dy if keepdims else np.expand_dims(dy, axes), 0) * share
+        return np.where(is_chosen, dy.reshape(kept), 0) * share
 
-    return np.asarray(y if keepdims else y.squeeze(axes)), backward
+    return y if keepdims else y.squeeze(axes), backward
 
 
 @op(integer_dtype="float32")
@@ -91,13 +92,14 @@ def logsumexp(x: Array, *, axis: Axis = -1, keepdims: bool = False) -> tuple[Arr
         e = np.exp(np.where(x == largest, 0, x - largest))  # inf - inf, of two infinite elements, counts as 0
     total = e.sum(axis=axes, keepdims=True)
     y = largest + np.log(total)
+    kept = y.shape
 
     def backward(dy: Array) -> Array:
         # The gradient is the softmax, e / sum(e); it is 0 for nothing but -inf, where every e is e^0.
         p = e / np.where(largest == -np.inf, np.inf, total)
-        return (dy if keepdims else np.expand_dims(dy, axes)) * p
+        return dy.reshape(kept) * p
 
-    return np.asarray(y if keepdims else y.squeeze(axes)), backward
+    return y if keepdims else y.squeeze(axes), backward
 
 
 def _axes(name: str, x: Array, axis: Axis, some: bool = False) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ def slice(x: Array, *, index: Any) -> tuple[Array, Backward]:
 
         return Deferred(shape, dtype, write)
 
-    return np.asarray(y), backward
+    return y, backward
 
 
 def _copied(part: Any) -> Any:

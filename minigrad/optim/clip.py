@@ -16,7 +16,10 @@ LARGEST_NORM = 2.0**60
 
 
 def global_norm(parameters: Iterable[Tensor]) -> float:
-    """Return the norm of all gradients taken as one long vector; a parameter without a gradient does not count."""
+    """Return the norm of all gradients taken as one long vector; a parameter without a gradient does not count.
+
+    Raises InputError for a parameter that cannot be updated in place (see `segments`).
+    """
     return _norm(_gradients(parameters))
 
 

@@ -86,7 +86,7 @@ def gradient_array(parameter: Tensor) -> Array:
     node = parameter.node
     assert node is not None
     if node.gradient is None:
-        node.gradient = np.zeros(parameter.shape, parameter.dtype)
+        node.gradient, node.stale = np.zeros(parameter.shape, parameter.dtype), True
     elif not (node.gradient.flags.c_contiguous and node.gradient.flags.writeable):
         node.gradient = np.array(node.gradient, order="C")
     return node.gradient

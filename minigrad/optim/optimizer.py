@@ -87,7 +87,7 @@ class Optimizer:
         rate = checked(self, "lr", self.lr if lr is None else lr)
         self._place()
         self._collect_gradients()
-        with observers.update(type(self).__name__):
+        with observers.surround(operator.methodcaller("update", type(self).__name__)):
             self._division.add_up_gradients(self._trained, self._parts)
             spans = [(part, span) for part in self._parts for span in part.spans()]
             norm = self._norm(part.segment.gradient[span] for part, span in spans)
@@ -138,7 +138,10 @@ class Optimizer:
         return [found[id(parameter)] for parameter in self._trained] if found else []
 
     def load_moments(self, moments: Sequence[Sequence[ArrayLike]]) -> None:
-        """Copy moments as `moments` returns them; each of several processes is given all, and keeps its share."""
+        """Copy moments as `moments` returns them; each of several processes is given all, and keeps its share.
+
+        Raises ValueError if this optimizer has another number of moments.
+        """
         self._place()
         given = {id(parameter): each for parameter, each in zip(self._trained, moments, strict=True)}
         for part in self._parts:

@@ -26,7 +26,6 @@ from minigrad.nn.rotary import RotaryAngles
 from minigrad.programs import trace as tracing
 from minigrad.programs.registers import Program, assemble
 from minigrad.programs.trace import POSITIONS, TOKENS, Instruction, Recorder, Span, Unknown, UntraceableError, lowers
-from minigrad.quantised.parameter import quantised_embedding, quantised_linear
 from minigrad.typing import Array
 
 
@@ -93,9 +92,7 @@ def norm(trace: Recorder, code: int, x: Unknown, eps: float, *operands: Tensor) 
 
 
 lowers(ops.embedding)(lambda trace, table, ids: look_up(trace, table, ids, table.dtype))
-lowers(quantised_embedding)(lambda trace, ids, *, matrix: look_up(trace, matrix, ids, np.float32))
 lowers(Conv1D.forward)(lambda trace, layer, x: trace.linear(x, *reversed(layer.weight.shape), layer, layer.bias))
-lowers(quantised_linear)(lambda trace, x, bias=None, *, matrix: trace.linear(x, *matrix.shape, matrix, bias))
 lowers(ops.rms_norm)(lambda trace, x, weight, *, eps=1e-5: norm(trace, codes.RMS_NORM, x, eps, weight))
 lowers(ops.layer_norm)(lambda trace, x, weight, bias, *, eps=1e-5: norm(trace, codes.LAYER_NORM, x, eps, weight, bias))
 lowers(ops.silu)(lambda trace, x: Gate(codes.SWIGLU, x))

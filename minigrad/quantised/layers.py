@@ -44,6 +44,11 @@ class QuantisedLinear(_Quantised):
     def __init__(self, weight: QuantisedParameter, bias: Parameter | None = None) -> None:
         self.weight, self.bias = weight, bias
 
+    @property
+    def inputs_first(self) -> bool:
+        """Whether the layer that it replaces stores its weight (in, out)."""
+        return self.weight.transposed
+
     def forward(self, x: Tensor) -> Tensor:
         """Apply the matrix, and the bias if there is one."""
         return quantised_linear(x, self.bias, matrix=self.weight.packed)

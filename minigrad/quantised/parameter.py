@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minigrad.autograd.gradients import Backward
-from minigrad.autograd.graph import Node, is_recording
+from minigrad.autograd.graph import is_recording, refusing
 from minigrad.autograd.op import op
 from minigrad.autograd.profile import FLOPS
 from minigrad.autograd.tensor import Tensor
-from minigrad.errors import GraphError, InputError
+from minigrad.errors import InputError
 from minigrad.kernels.decoding.lines import Packed, pack, widen
 from minigrad.kernels.decoding.products import multiply_few
 from minigrad.kernels.gemm.backend import are_rows_apart, product, product_into, rounds
@@ -137,13 +137,10 @@ def refuse_training(x: Tensor, format: str) -> Tensor:
     """Let backward() raise GraphError when it reaches x, if x has no gradient because the model is quantised."""
     if x.node is not None or not is_recording():
         return x
-
-    def backward(dy: Array) -> None:
-        raise GraphError(f"a model whose weights are stored as {format} cannot be trained; load it as float32")
-
-    refusing = Tensor(x.data)
-    refusing.node = Node("a quantised model", x.shape, x.dtype, (), backward)
-    return refusing
+    message = f"a model whose weights are stored as {format} cannot be trained; load it as float32"
+    same = Tensor(x.data)
+    same.node = refusing("a quantised model", x.data, message)
+    return same
 
 
 def _without_values(matrix: Packed) -> Array:

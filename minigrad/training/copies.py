@@ -21,7 +21,7 @@ from minigrad.kernels import threads
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim.flat import Segment, gradient_array
 from minigrad.system import forks
-from minigrad.training.parallel import Replicas, Task, replica
+from minigrad.training.parallel import Assignment, Replicas, replica
 from minigrad.typing import Array
 
 
@@ -50,7 +50,7 @@ class Copies(Replicas):
 
         return replica(model, allocate)
 
-    def compute(self, tasks: Sequence[Task]) -> list[float]:
+    def compute(self, tasks: Sequence[Assignment]) -> list[float]:
         """Let each replica do its task in its process; return the mean losses."""
         if len(tasks) == 1:
             return super().compute(tasks)
@@ -65,7 +65,7 @@ class Copies(Replicas):
             self._copies = []  # they may still compute; the next ones begin anew
             raise
 
-    def _ask_all(self, tasks: Sequence[Task]) -> list[float]:
+    def _ask_all(self, tasks: Sequence[Assignment]) -> list[float]:
         asked = list(zip(self._copies, tasks[1:], strict=False))
         for each, task in asked:
             each.ask(task)
@@ -79,7 +79,7 @@ class Copies(Replicas):
             losses.append(loss)
         return losses
 
-    def _answer(self, number: int, task: Task | None) -> Any:
+    def _answer(self, number: int, task: Assignment | None) -> Any:
         """Do the task of a replica, in its process; return the loss, and which parameters have gradients.
 
         Without a task, return what the model measured in the last one.

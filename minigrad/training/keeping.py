@@ -111,19 +111,17 @@ def restore(run: Run, saved: Checkpoint) -> None:
     named = named_moments(model, run.optimizer)
     shapes = {f"{name}.{kind}": each.shape for name, each, kinds in named for kind in kinds}
     shapes |= {name: array.shape for name, array in arrays.items()}
-    # Muon once kept second moments of its matrices, which are zero.
-    empty = {name for name, each in saved.moments.items() if name.endswith(".v") and not each.any()} - shapes.keys()
-    kept = {name: array for name, array in saved.moments.items() if name not in empty}
     with checkpoint.naming_older(run.folder.path, saved.step):
         check_arrays(saved.weights, trained, dtype, place=f"step {saved.step} in {run.folder.path}")
         types = {name: array.dtype.name for name, array in arrays.items()}
-        check_arrays(kept, shapes, dtype, types=types, place=f"the optimizer of step {saved.step} in {run.folder.path}")
-        own = {name: array for name, array in kept.items() if name not in arrays}
+        place = f"the optimizer of step {saved.step} in {run.folder.path}"
+        check_arrays(saved.moments, shapes, dtype, types=types, place=place)
+        own = {name: array for name, array in saved.moments.items() if name not in arrays}
         check_values(saved.weights | own, f"step {saved.step} in {run.folder.path}")
     model.load_state_dict(model.state_dict() | saved.weights)
     model.end_ids = read_end_ids(run.folder.path) or model.end_ids  # written with the model
-    load_moments(model, run.optimizer, kept, state.updates)
+    load_moments(model, run.optimizer, saved.moments, state.updates)
     for name, array in arrays.items():
-        array[...] = kept[name]
+        array[...] = saved.moments[name]
     run.seconds_before, run.totals, run.samples = state.seconds, state.since_logged, state.samples
     run.step, run.best, run.checked_step = saved.step, state.best, None

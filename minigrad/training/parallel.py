@@ -95,12 +95,11 @@ def replica(model: LanguageModel, allocate: Allocate = same_weights) -> Language
         of_members = zip(segment.members, segment.views(weights), segment.views(gradients), strict=True)
         for parameter, values, gradient in of_members:
             twins[id(parameter)].bind(values, gradient)
-            twins[id(parameter)].discard_grad()
     return copy.deepcopy(model, twins)
 
 
 @dataclass(frozen=True)
-class Task:
+class Assignment:
     """What a replica does in a part of a step: `work` on its share; the gradient counts with `weight`."""
 
     work: ForwardBackward
@@ -162,13 +161,13 @@ class Replicas:
         self._sizes = [len(share.tokens) for share in shares]
         real = [share.num_targets for share in shares]
         total = sum(real) if num_targets is None else num_targets
-        tasks = [Task(work, share, step, own / max(total, 1)) for share, own in zip(shares, real, strict=True)]
+        tasks = [Assignment(work, share, step, own / max(total, 1)) for share, own in zip(shares, real, strict=True)]
         losses = self.compute(tasks)
         if len(tasks) > 1:
             self._add_gradients(len(tasks))
         return float(np.multiply(losses, real).sum())
 
-    def compute(self, tasks: Sequence[Task]) -> list[float]:
+    def compute(self, tasks: Sequence[Assignment]) -> list[float]:
         """Let each replica do its task, in a thread of its own; return the mean losses."""
         losses = [0.0] * len(tasks)
 
@@ -178,7 +177,7 @@ class Replicas:
         threads.run_tasks(work_on, len(tasks))  # which calls a single one at once
         return losses
 
-    def work_on(self, number: int, task: Task) -> float:
+    def work_on(self, number: int, task: Assignment) -> float:
         """Let a replica do its task in this thread; return the mean loss of its share."""
         nn.set_step(self._dropouts[number], self.seed, task.step, first_row=task.share.first_row)
         with np.errstate(all="ignore"):  # a setting of each thread; the training loop checks that values are finite

@@ -161,7 +161,7 @@ def test_an_observer_that_leaves_hides_no_other() -> None:
     recorder = Recorder()
     with after_one_that_leaves(recorder), observers.surround(lambda each: each.forward("exp", (), {})):
         assert observers.active == [recorder]
-    with after_one_that_leaves(recorder), observers.update("AdamW"):
+    with after_one_that_leaves(recorder), observers.surround(lambda each: each.update("AdamW")):
         assert observers.active == [recorder]
     assert recorder.events == ["exp done", "AdamW begins", "AdamW ends"]
 

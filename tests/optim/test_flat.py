@@ -23,6 +23,8 @@ def test_the_parameters_of_an_initialised_model_are_one_segment() -> None:
     assert segment.data.size == segment.gradient.size == model.num_parameters()
     assert {id(member) for member in segment.members} == {id(parameter) for parameter in model.parameters()}
     segment.data[...] = 7
+    segment.gradient[...] = 3  # leftovers: no gradient has arrived
+    assert [parameter.grad is not None and not parameter.grad.any() for parameter in model.parameters()] == [True] * 4
     segment.gradient[...] = 5
     for parameter in model.parameters():
         assert (parameter.data == 7).all()

@@ -62,7 +62,6 @@ def test_a_run_from_before_there_was_a_test_is_not_continued_nor_tested_on_what_
 ):
     folder = run(text, tmp_path / "run", steps=4).out
     content = record(folder) | {"text": "the hash of more text"}
-    content["held_out_text"] = content.pop("validation_text")
     del content["test_text"], content["settings"]["test"]
     (folder / "minigrad.json").write_text(json.dumps(content), encoding="utf-8")
     error = refusal(capsys, "--resume", folder, "--steps", 9)

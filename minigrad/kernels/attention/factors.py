@@ -20,7 +20,7 @@ from minigrad.kernels.attention.tiles import (
 )
 from minigrad.kernels.codegen.microkernel import Panel
 from minigrad.kernels.codegen.vector_moves import SIDE, copy_small, transpose_block
-from minigrad.kernels.gemm.packing import OVERRUN, Factor, Layout, Matrix, PackScratch, pack_bfloat16
+from minigrad.kernels.gemm.packing import OVERRUN, Factor, Matrix, PackScratch, PanelLayout, pack_bfloat16
 from minigrad.kernels.jit import kernel
 from minigrad.typing import Array
 
@@ -47,12 +47,12 @@ def _pack_left_elements(source: Matrix, target: LeftFactor, scratch: PackScratch
 
 
 def _pack_left_split(source: Matrix, target: LeftFactor, scratch: PackScratch) -> None:
-    factor, words = Factor(source, Layout(ROWS, SIDE, 3)), packed_steps(target.elements, target.steps)
+    factor, words = Factor(source, PanelLayout(ROWS, SIDE, 3)), packed_steps(target.elements, target.steps)
     pack_bfloat16(factor, target.rows // ROWS, words, Panel(target.elements, target.start), scratch)
 
 
 def _pack_left_pairs(source: Matrix, target: LeftFactor, scratch: PackScratch) -> None:
-    factor, words = Factor(source, Layout(ROWS, PAIR_CHUNK, 1)), packed_steps(target.elements, target.steps)
+    factor, words = Factor(source, PanelLayout(ROWS, PAIR_CHUNK, 1)), packed_steps(target.elements, target.steps)
     panel = Panel(target.elements.view(np.uint32), target.start)
     pack_bfloat16(factor, target.rows // ROWS, words, panel, scratch)
 
@@ -67,12 +67,12 @@ def _pack_right_elements(source: Matrix, target: Array, scratch: PackScratch) ->
 
 def _pack_right_split(source: Matrix, target: Array, scratch: PackScratch) -> None:
     words = packed_steps(target, source.steps)
-    pack_bfloat16(Factor(source, Layout(COLUMNS, 1, 3)), 1, words, Panel(target, 0), scratch)
+    pack_bfloat16(Factor(source, PanelLayout(COLUMNS, 1, 3)), 1, words, Panel(target, 0), scratch)
 
 
 def _pack_right_pairs(source: Matrix, target: Array, scratch: PackScratch) -> None:
     words = packed_steps(target, source.steps)
-    pack_bfloat16(Factor(source, Layout(COLUMNS, 1, 1)), 1, words, Panel(target.view(np.uint32), 0), scratch)
+    pack_bfloat16(Factor(source, PanelLayout(COLUMNS, 1, 1)), 1, words, Panel(target.view(np.uint32), 0), scratch)
 
 
 pack_right = by_kind(1, _pack_right_elements, _pack_right_split, _pack_right_pairs)

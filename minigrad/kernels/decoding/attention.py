@@ -38,7 +38,7 @@ class StoredKeys(NamedTuple):
     values: Array
 
 
-class Span(NamedTuple):
+class KeptSpan(NamedTuple):
     """The keys or the values of a text from position `start` to `stop`, or means of them; `text` counts the texts of
     all layers."""
 
@@ -154,14 +154,19 @@ def attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: T
         )
         attend_to_best(queries, single, pattern.top_k, heads, own, out)
         return
-    keys = Span(texts.far_keys, place, start, near), Span(texts.keys, place, near + offset, stop + offset)
-    values = Span(texts.far_values, place, start, near), Span(texts.values, place, near + offset, stop + offset)
+    keys = KeptSpan(texts.far_keys, place, start, near), KeptSpan(texts.keys, place, near + offset, stop + offset)
+    values = KeptSpan(texts.far_values, place, start, near), KeptSpan(texts.values, place, near + offset, stop + offset)
     attend_to_means_and_keys(queries, keys, values, max(pattern.block, 1), heads, out)
 
 
 @pasted
 def attend_to_means_and_keys(
-    queries: Array, keys: tuple[Span, Span], values: tuple[Span, Span], block: int, heads: Heads, out: Array
+    queries: Array,
+    keys: tuple[KeptSpan, KeptSpan],
+    values: tuple[KeptSpan, KeptSpan],
+    block: int,
+    heads: Heads,
+    out: Array,
 ) -> None:
     """Attend to means of blocks of keys, which only some patterns have, and to each of the keys after them.
 
@@ -179,7 +184,7 @@ def attend_to_means_and_keys(
             weights[head, column] += added
     weigh(weights, count, heads, out)
     for span, before, column in ((values[0], keys[0], 0), (values[1], keys[1], far)):
-        following = Span(before.kept, before.text, before.stop, end_after(before))  # keys of the next part
+        following = KeptSpan(before.kept, before.text, before.stop, end_after(before))  # keys of the next part
         add_span(weights, column, span, following, heads, slow, out)
 
 
@@ -190,7 +195,7 @@ def is_widened_in_registers(kept: Kept, like: Array) -> bool:
 
 
 @kernel
-def rows_of_head(span: Span, g: int, memory: int) -> Rows:
+def rows_of_head(span: KeptSpan, g: int, memory: int) -> Rows:
     """Return the rows of a key/value head in a span; `memory` is the address of all rows that are kept."""
     kept, size = span.kept, row_bytes(span.kept)
     first = (span.text * kept.positions + span.start) * kept.heads + g
@@ -198,13 +203,13 @@ def rows_of_head(span: Span, g: int, memory: int) -> Rows:
 
 
 @kernel
-def end_after(span: Span) -> int:
+def end_after(span: KeptSpan) -> int:
     """Return the end of the span after this one, which is as long, or shorter at the end of the text's place."""
     return min(2 * span.stop - span.start, span.kept.positions)
 
 
 @kernel
-def prefetch_part(span: Span, number: int, count: int) -> None:
+def prefetch_part(span: KeptSpan, number: int, count: int) -> None:
     """Ask for one of `count` parts of the rows of a span in bfloat16 or int8: memory that is read soon."""
     size = row_bytes(span.kept) * span.kept.heads
     first, length = (span.text * span.kept.positions + span.start) * size, (span.stop - span.start) * size
@@ -219,7 +224,7 @@ def heads_together(head: int, last: int) -> int:
 
 @kernel
 def score_span(
-    queries: Array, span: Span, following: Span, heads: Heads, slow: Array, scores: Array, column: int
+    queries: Array, span: KeptSpan, following: KeptSpan, heads: Heads, slow: Array, scores: Array, column: int
 ) -> None:
     """Set the scores (num_heads, columns) to the products of queries and the keys of a span, the first in `column`.
 
@@ -244,7 +249,9 @@ def score_span(
 
 
 @kernel
-def add_span(weights: Array, column: int, span: Span, following: Span, heads: Heads, slow: Array, out: Array) -> None:
+def add_span(
+    weights: Array, column: int, span: KeptSpan, following: KeptSpan, heads: Heads, slow: Array, out: Array
+) -> None:
     """Add weighted sums of the values of a span to the outputs (num_heads * size,) of all heads.
 
     The weight of the first value is in `column`. The rest is as in `score_span`.

@@ -17,6 +17,7 @@ from minigrad.kernels.codegen.addresses import address_of, elements_at
 from minigrad.kernels.codegen.bits import float32_of, float32_of_float16
 from minigrad.kernels.codegen.line_products import Lines
 from minigrad.kernels.codegen.line_tile import BFLOAT16, FLOAT16, FULL, GROUP, GROUP_BYTES, INT4, INT8, LINES
+from minigrad.kernels.gemm.narrow import round_bfloat16
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
@@ -127,12 +128,6 @@ def pack(matrix: Array, format: str) -> Packed:
     return found
 
 
-def _rounded_to_bfloat16(part: Array) -> Stored:
-    bits = part.view(np.uint32)
-    half = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))  # ties go to even
-    return Stored(((bits + half) >> np.uint32(16)).astype(np.uint16))
-
-
 def _rounded_to_int8(part: Array) -> Stored:
     scales = np.abs(part).max(axis=1, initial=0) / np.float32(127)
     safe = np.where(scales > 0, scales, np.float32(1))
@@ -152,7 +147,7 @@ def _rounded_to_int4(part: Array) -> Stored:
 
 _ROUNDING: dict[str, Callable[[Array], Stored]] = {
     "float16": lambda part: Stored(part.astype(np.float16)),
-    "bfloat16": _rounded_to_bfloat16,
+    "bfloat16": lambda part: Stored((round_bfloat16(part).view(np.uint32) >> np.uint32(16)).astype(np.uint16)),
     "int8": _rounded_to_int8,
     "int4": _rounded_to_int4,
 }

@@ -37,7 +37,7 @@ class Matrix(NamedTuple):
     steps: int
 
 
-class Layout(NamedTuple):
+class PanelLayout(NamedTuple):
     """How the panels of a factor are laid out."""
 
     lanes: int  # of a panel
@@ -49,7 +49,7 @@ class Factor(NamedTuple):
     """A factor of a product, and the layout of its panels."""
 
     matrix: Matrix
-    layout: Layout
+    layout: PanelLayout
 
 
 class Section(NamedTuple):

@@ -17,7 +17,7 @@ from minigrad.kernels.codegen.bfloat16_pairs import NO_EXTREMES
 from minigrad.kernels.codegen.microkernel import Panel, Target, multiply_block
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.cpu import Block
-from minigrad.kernels.gemm.packing import OVERRUN, Factor, Layout, Matrix, Section, pack_panels, pack_scratch
+from minigrad.kernels.gemm.packing import OVERRUN, Factor, Matrix, PanelLayout, Section, pack_panels, pack_scratch
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
@@ -96,7 +96,7 @@ def multiply_panels(
     extremes[start] gets what `update_extremes` found in the left factor and in the right one.
     """
     rows, columns, chunk, parts = block
-    a, b = Factor(left, Layout(rows, chunk, parts)), Factor(right, Layout(columns, 1, parts))
+    a, b = Factor(left, PanelLayout(rows, chunk, parts)), Factor(right, PanelLayout(columns, 1, parts))
     (height, stride), elements = result.shape, result.reshape(-1)
     first_row, last_row = (start, stop) if height > stride else (0, -(-height // rows))
     first_column, last_column = (0, -(-stride // columns)) if height > stride else (start, stop)

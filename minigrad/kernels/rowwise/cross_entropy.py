@@ -91,7 +91,10 @@ def _cross_entropy_in_place_rows(
 
 
 def cross_entropy_forward(logits: Array, targets: Array, ignore: int) -> tuple[Array, Sums]:
-    """Return each row's loss in nats, and its sums; all are 0 where the target is `ignore`."""
+    """Return each row's loss in nats, and its sums; all are 0 where the target is `ignore`.
+
+    Shapes: logits (..., V), targets (rows,) int64 -> (rows,), each of the sums (rows,).
+    """
     rows = rows_of(logits)
     losses, shifts, totals = (np.empty(len(rows), rows.dtype) for _ in range(3))
     share_rows(_cross_entropy_rows, 4, rows, (targets, ignore), losses, (shifts, totals))
@@ -99,7 +102,10 @@ def cross_entropy_forward(logits: Array, targets: Array, ignore: int) -> tuple[A
 
 
 def cross_entropy_backward(logits: Array, targets: Array, ignore: int, sums: Sums, scale: float) -> Array:
-    """Return (softmax - one-hot) * `scale`, row by row; zero where the target is `ignore`."""
+    """Return (softmax - one-hot) * `scale`, row by row; zero where the target is `ignore`.
+
+    Shapes: logits (..., V), targets (rows,) int64, each of the sums (rows,) -> (..., V).
+    """
     rows = rows_of(logits)
     dx = np.empty_like(rows)
     share_rows(_cross_entropy_backward_rows, 4, rows, (targets, ignore), sums, rows.dtype.type(scale), dx)

@@ -30,7 +30,7 @@ def _swiglu_backward_rows(dy: Array, gate: Array, up: Array, dgate: Array, dup: 
 
 
 def swiglu_forward(gate: Array, up: Array) -> Array:
-    """Return silu(gate) * up, element by element."""
+    """Return silu(gate) * up, element by element.  Shapes: gate and up (...) -> (...)."""
     rows = rows_of(gate)
     y = np.empty_like(rows)
     share_rows(_swiglu_rows, 8, rows, rows_of(up), y)
@@ -38,7 +38,10 @@ def swiglu_forward(gate: Array, up: Array) -> Array:
 
 
 def swiglu_backward(dy: Array, gate: Array, up: Array) -> tuple[Array, Array]:
-    """Return the gradients of gate and up; the exponential is computed again, not stored."""
+    """Return the gradients of gate and up; the exponential is computed again, not stored.
+
+    Shapes: dy, gate and up (...) -> (...) each.
+    """
     rows = rows_of(gate)
     dgate, dup = np.empty_like(rows), np.empty_like(rows)
     share_rows(_swiglu_backward_rows, 12, rows_of(dy), rows, rows_of(up), dgate, dup)

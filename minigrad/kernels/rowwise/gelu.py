@@ -68,10 +68,13 @@ def _flat(loop: Any, *arrays: Array) -> Array:
 
 
 def gelu_forward(x: Array, exact: bool) -> Array:
-    """Return the GELU of each element: with the error function, or with the tanh that GPT-2 uses."""
+    """Return the GELU of each element: with the error function, or with the tanh that GPT-2 uses.
+
+    Shapes: x (...) -> (...).
+    """
     return _flat(_gelu_exact_rows if exact else _gelu_tanh_rows, x)
 
 
 def gelu_backward(dy: Array, x: Array, exact: bool) -> Array:
-    """Return the gradient of GELU with respect to its input."""
+    """Return the gradient of GELU with respect to its input.  Shapes: dy and x (...) -> (...)."""
     return _flat(_gelu_exact_backward_rows if exact else _gelu_tanh_backward_rows, dy, x)

@@ -95,7 +95,10 @@ def _layer_norm_backward_chunks(
 
 
 def rms_norm_forward(x: Array, weight: Array, eps: float) -> tuple[Array, Array]:
-    """Return the normalised rows and each row's 1 / root mean square."""
+    """Return the normalised rows and each row's 1 / root mean square.
+
+    Shapes: x (..., C), weight (C,) -> (..., C), (rows,).
+    """
     rows = rows_of(x)
     y, inverse = np.empty_like(rows), np.empty(len(rows), x.dtype)
     share_rows(_rms_norm_rows, 4, rows, rows_of(weight)[0], y, inverse, x.dtype.type(eps))
@@ -103,13 +106,19 @@ def rms_norm_forward(x: Array, weight: Array, eps: float) -> tuple[Array, Array]
 
 
 def rms_norm_backward(dy: Array, x: Array, weight: Array, inverse: Array) -> tuple[Array, Array]:
-    """Return the gradients of input and weight."""
+    """Return the gradients of input and weight.
+
+    Shapes: dy and x (..., C), weight (C,), inverse (rows,) -> (..., C), (C,).
+    """
     dx, dw = _backward(_rms_norm_backward_chunks, 8, dy, (rows_of(x), rows_of(weight)[0], inverse), 1)
     return dx, dw
 
 
 def layer_norm_forward(x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array]:
-    """Return the normalised rows, and each row's mean and 1 / standard deviation."""
+    """Return the normalised rows, and each row's mean and 1 / standard deviation.
+
+    Shapes: x (..., C), weight and bias (C,) -> (..., C), (rows,), (rows,).
+    """
     rows, parameters = rows_of(x), (rows_of(weight)[0], rows_of(bias)[0], x.dtype.type(eps))
     y, mean, inverse = np.empty_like(rows), np.empty(len(rows), x.dtype), np.empty(len(rows), x.dtype)
     share_rows(_layer_norm_rows, 6, rows, parameters, y, mean, inverse)
@@ -117,7 +126,10 @@ def layer_norm_forward(x: Array, weight: Array, bias: Array, eps: float) -> tupl
 
 
 def layer_norm_backward(dy: Array, x: Array, weight: Array, mean: Array, inverse: Array) -> tuple[Array, Array, Array]:
-    """Return the gradients of input, weight and bias."""
+    """Return the gradients of input, weight and bias.
+
+    Shapes: dy and x (..., C), weight (C,), mean and inverse (rows,) -> (..., C), (C,), (C,).
+    """
     dx, dw, db = _backward(_layer_norm_backward_chunks, 10, dy, (rows_of(x), rows_of(weight)[0], mean, inverse), 2)
     return dx, dw, db
 

@@ -110,20 +110,20 @@ def _along(axis: int, loop: Any, *arrays: Array) -> Array:
 
 
 def softmax_forward(x: Array, axis: int) -> Array:
-    """Return the softmax of `x` along `axis`."""
+    """Return the softmax of `x` along `axis`.  Shapes: x (...) -> (...)."""
     return _along(axis, _softmax_rows, x)
 
 
 def softmax_backward(dy: Array, y: Array, axis: int) -> Array:
-    """Return the gradient of softmax, from its result `y`."""
+    """Return the gradient of softmax, from its result `y`.  Shapes: dy and y (...) -> (...)."""
     return _along(axis, _softmax_backward_rows, dy, y)
 
 
 def log_softmax_forward(x: Array, axis: int) -> Array:
-    """Return the logarithm of the softmax of `x` along `axis`."""
+    """Return the logarithm of the softmax of `x` along `axis`.  Shapes: x (...) -> (...)."""
     return _along(axis, _log_softmax_rows, x)
 
 
 def log_softmax_backward(dy: Array, y: Array, axis: int) -> Array:
-    """Return the gradient of log-softmax, from its result `y`."""
+    """Return the gradient of log-softmax, from its result `y`.  Shapes: dy and y (...) -> (...)."""
     return _along(axis, _log_softmax_backward_rows, dy, y)

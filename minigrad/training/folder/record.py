@@ -97,8 +97,6 @@ class Record:
             hint = did_you_mean(folder, RECORD)
             raise InputError(f"{folder} is not a run folder of train.py: it has no {RECORD}{hint}")
         content = read_json(folder / RECORD)
-        if "held_out_text" in content:  # as validation text was called before there was a test
-            content["validation_text"] = content.pop("held_out_text")
         if not isinstance(content.get("settings"), dict) or not isinstance(content.get("chosen"), dict):
             raise InputError(f"{folder / RECORD} has no settings: it was not written by train.py")
         try:
