@@ -213,7 +213,7 @@ def compile_kernels(model: LanguageModel) -> None:
     if all(is_stored(kernel) for kernel in kernels) or not (decoder := Decoder(model)).has_program:
         return
     # If every start compiles again, `tell_if_nothing_is_kept` has said so.
-    notice("compiling kernels, which can take minutes")
+    notice("compiling kernels, once on this machine, which can take a minute or more")
     model.eval()
     cache = model.new_cache(1, 1)
     with no_grad():

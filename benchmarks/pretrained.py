@@ -169,7 +169,8 @@ def learned_from(record: Record, libraries: str) -> str:
         return textwrap.fill(f"It learned from {text}", 120)
     start = "It began as [vidya-v2-nano](../vidya-v2-nano/README.md), which learned from"
     taught = (
-        "Then it was taught a book of questions and answers, while some of that text was read again against forgetting."
+        "Then it was taught a book of questions and answers, while some of that text was read again, so that less of "
+        "it was forgotten."
     )
     return textwrap.fill(f"{start} {text} {taught}", 120)
 

@@ -1,8 +1,8 @@
-"""What a chapter has only on a code host, where nothing runs, and what it has only in the built pages.
+"""What a page has only on a code host, where nothing runs, and what it has only when it is built.
 
 On a code host a chapter is plain Markdown: a banner says where its results are, a link is below each piece of source
 that the built page shows, and a picture below a figure. There all three are left out, and the header is added that
-makes a page with cells run.
+makes a page with cells run. A guide whose links and lists the build makes has a banner, too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ if TYPE_CHECKING:  # what reads chapters without building pages, as a test of th
 BANNER = """\
 > You are reading the source of a page. The built page also shows the results of the code, and has interactive figures;
 > [the first page](../index.md) says how to build it.
+
+"""
+BANNER_OF_A_GUIDE = """\
+> You are reading the source of a page. The built page has its links and lists; [the first page](index.md) says how to
+> build it.
 
 """
 HEADER = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n"
@@ -40,6 +45,7 @@ def as_page(text: str) -> str:
     1
     ```
     """
+    text = text.replace(BANNER_OF_A_GUIDE, "", 1)
     if "```{code-cell}" not in text:
         return text
     text = PICTURE.sub("", text.replace(BANNER, "", 1))

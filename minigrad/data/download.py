@@ -80,9 +80,7 @@ def _fetch(address: str) -> bytes:
     except (ValueError, http.client.InvalidURL) as error:
         raise InputError(f"{address} is not an address that can be read: {error}") from error
     except (OSError, http.client.HTTPException) as error:  # the network, or the response
-        raise RunError(
-            f"cannot download {address} ({error}). Give a copy on this computer instead: --data PATH."
-        ) from error
+        raise RunError(f"cannot download {address} ({error}). Name a copy on this computer instead.") from error
 
 
 def _check_whole(response: HTTPResponse, size: int) -> None:

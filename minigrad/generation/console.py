@@ -48,7 +48,7 @@ def check_text(flag: str, given: Sequence[str]) -> None:
 def read_messages() -> Iterator[str]:
     """Yield the messages of standard input, one a line; a line that ends with \\ continues in the next.
 
-    A terminal shows where to type. Raises InputError if standard input is not UTF-8 text.
+    A terminal shows where to type. Raises InputError if a pipe or a file is not UTF-8 text.
     """
     message = ""
     for line in _typed_lines() if is_terminal() else _piped_lines():
@@ -67,7 +67,8 @@ def _typed_lines() -> Iterator[str]:
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  (its import lets `input` edit lines and remember them)
     if isinstance(sys.stdin, io.TextIOWrapper):  # a byte that is not UTF-8 must not end the conversation
-        sys.stdin.reconfigure(errors="surrogateescape")
+        with contextlib.suppress(io.UnsupportedOperation):  # somebody has read from it
+            sys.stdin.reconfigure(errors="surrogateescape")
     while True:
         if not sys.stdout.isatty():  # the answers go elsewhere, without the prompt sign
             say("> ", sys.stderr, end="")

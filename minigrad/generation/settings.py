@@ -46,14 +46,18 @@ class Sampling(TextSettings):
     heading: ClassVar[str] = "sampling"
 
     temperature: float = option(
-        0.8, "below 1 sharpens the distribution; 0 always takes the most likely token", at_least=0
+        0.8, "below 1, likely tokens become likelier; 0 always takes the most likely token", at_least=0
     )
     top_k: int | None = option(None, "choose among the k most likely tokens", at_least=1, at_most=_MOST, none_means="")
     top_p: float | None = option(
-        0.95, "choose among the most likely tokens, up to this total probability", above=0, at_most=1
+        0.95, "choose among the most likely tokens that together have at least this probability", above=0, at_most=1
     )
     min_p: float | None = option(
-        None, "choose among tokens with this share of the highest probability", above=0, at_most=1, none_means=""
+        None,
+        "choose among tokens that have at least this share of the highest probability",
+        above=0,
+        at_most=1,
+        none_means="",
     )
     repetition_penalty: float = option(
         1.0, "divide positive logits of tokens in the text by this, multiply negative ones", at_least=0.01, at_most=100

@@ -155,10 +155,10 @@ class _Pool:
     def run(self, loop: Loop, rows: int, threads: int, ranges: int, release: Release) -> None:
         outer = _state.job
         job, others = _Job(loop, rows, threads, ranges, outer, release), threads - 1
-        if outer is not None and outer.is_waiting:
-            outer.inbox.put(job)
-            others -= 1
         try:
+            if outer is not None and outer.is_waiting:
+                outer.inbox.put(job)
+                others -= 1
             for _ in range(others):
                 self.jobs.put(job)
             job.compute(0)

@@ -117,7 +117,8 @@ class Parameter(Tensor):
     def bind(self, data: Array, gradient: Array | None = None) -> None:
         """Use `data` as the memory of this parameter from now on, and `gradient` as the memory of its gradient.
 
-        A parameter that is frozen stays so. The values in `gradient` count only after it is read, as `grad`.
+        A parameter that is frozen stays so. The values in `gradient` do not count: the first gradient overwrites them,
+        and reading `grad` writes zeros.
         """
         super().__init__(data, requires_grad=self.requires_grad)
         if self.node is not None:

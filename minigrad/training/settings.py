@@ -122,7 +122,7 @@ class LengthSettings(Group):
 
     minutes: float | None = option(
         None,
-        "time for the whole run, from start to report, but for the questions that lessons (--objective) end with",
+        "time for the whole run, from start to report, except for the questions at the end of lessons (--objective)",
         above=0,
         at_most=1_000_000,
         none_means="10, unless --steps or --tokens is given",
@@ -150,7 +150,7 @@ class OptimisationSettings(LengthSettings):
 
     batch: int | None = option(
         None,
-        "sequences of --context tokens in a micro-batch of each process (--accumulate)",
+        "sequences of --context tokens that each process reads at a time (a micro-batch)",
         at_least=1,
         at_most=MOST,
     )
@@ -158,9 +158,11 @@ class OptimisationSettings(LengthSettings):
     adaptive_context: bool = option(
         False, "let the context grow, up to --context, while that helps the model, and shrink while it does not"
     )
-    accumulate: int = option(1, "micro-batches of a step; their gradients are added", at_least=1, at_most=2**16)
+    accumulate: int = option(1, "micro-batches of a step; their gradients are added", at_least=1, at_most=MOST)
     lr: float | None = option(None, "peak learning rate", above=0)
-    warmup: float | None = option(None, "steps to the peak, or below 1 a share of --steps", at_least=0, at_most=MOST)
+    warmup: float | None = option(
+        None, "steps to the peak rate; below 1, a share of all steps", at_least=0, at_most=MOST
+    )
     decay: str | None = option(
         None,
         "the final decay of the learning rate: from step START on, it decays as in a run of STEPS steps; further pairs "
@@ -264,7 +266,7 @@ class TeachingSettings(Group):
     )
     replay: float | None = option(
         None,
-        "share of the loss, and about that of the tokens, from pre-training text, against forgetting",
+        "share of the loss, and about that of the tokens, from pre-training text, so that less is forgotten",
         at_least=0,
         below=1,
         none_means="0.75 with --objective sft, 0.25 with the other objectives, except distill",
@@ -293,10 +295,12 @@ class TeachingSettings(Group):
         filled=True,
     )
     teacher_share: float = option(0.5, "share of the teacher in the loss; the text has the rest", at_least=0, at_most=1)
-    teacher_temperature: float = option(1.0, "divides logits; above 1 rare tokens matter", at_least=0.01, at_most=100)
+    teacher_temperature: float = option(
+        1.0, "divides logits; above 1, unlikely tokens count more", at_least=0.01, at_most=100
+    )
     teacher_divergence: str = option(
         "forward",
-        "forward: KL(teacher, student), which covers modes; reverse: KL(student, teacher), which seeks one",
+        "forward: KL(teacher, student): all that the teacher expects counts; reverse: KL(student, teacher)",
         choices=("forward", "reverse"),
     )
 

@@ -109,7 +109,7 @@ def test_an_address_that_never_ends_is_refused(web, monkeypatch):
 @pytest.mark.parametrize("name", ["shakespeare", "http://example.org/a.txt"])
 @pytest.mark.usefixtures("web")
 def test_a_failed_download_names_the_address_and_the_way_out(name):
-    with pytest.raises(RunError, match=r"cannot download https?://.*txt .*not known.*--data PATH"):
+    with pytest.raises(RunError, match=r"cannot download https?://.*txt .*not known.*Name a copy"):
         corpus.load(name)
 
 
@@ -118,7 +118,7 @@ def test_shakespeare_must_have_the_right_checksum(web, monkeypatch):
     play = ("First Citizen:\nBefore we proceed any further, hear me speak.\n\n" * 2_000).encode()
     monkeypatch.setattr(corpus, "SHAKESPEARE_SHA256", hashlib.sha256(play).hexdigest())
     pages[corpus.SHAKESPEARE] = play[:-1]
-    with pytest.raises(RunError, match=r"SHA-256 is [0-9a-f]{64}, not [0-9a-f]{64}.*--data PATH"):
+    with pytest.raises(RunError, match=r"SHA-256 is [0-9a-f]{64}, not [0-9a-f]{64}.*save it and name that file"):
         corpus.load("shakespeare")
     pages[corpus.SHAKESPEARE] = play
     loaded = corpus.load("shakespeare")
@@ -142,7 +142,7 @@ def test_a_download_works_without_a_cache(web, tmp_path, monkeypatch):
 def test_a_connection_that_breaks_off_is_no_end_and_nothing_is_kept(server):
     handler, address = server
     handler.answer, handler.promised = b"to be or not to be\n" * 1_000, 40_000
-    with pytest.raises(RunError, match=r"cannot download .*broke off after 19,000 of 40,000 bytes\).*--data PATH"):
+    with pytest.raises(RunError, match=r"cannot download .*broke off after 19,000 of 40,000 bytes\).*Name a copy"):
         corpus.load(address)
     assert kept() == []
     handler.promised = 10**30

@@ -53,7 +53,7 @@ gained little in 2.3 passes and more in 4.0 and above (docs/results_learning.md,
 documentation").
 """
 
-_AT_STAKE = 30 * 60.0  # seconds of training that may be lost, if a run is killed between two checkpoints
+_AT_STAKE = 30 * 60.0  # seconds of steps that may be lost, if a run is killed between two checkpoints
 _MOST_SHARE = 0.25  # of the FLOPs of a step, that Muon may take
 
 MOST_DROPOUT = 0.3
@@ -128,7 +128,7 @@ def choose_settings(
     limit_steps = math.ceil(asked.tokens / per_step) if asked.tokens else asked.steps
     if limit_steps and limit_steps > MOST:
         raise InputError(
-            f"--tokens {asked.tokens} are {limit_steps:,} steps of {per_step:,} tokens, and a run has at most "
+            f"--tokens {asked.tokens:,} are {limit_steps:,} steps of {per_step:,} tokens, and a run has at most "
             f"{MOST:,}; take fewer tokens, or larger steps"
         )
     optimizer = _optimizer(asked, model, per_step, context)

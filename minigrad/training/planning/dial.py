@@ -26,7 +26,7 @@ BYTES_PER_TOKEN = 3.2
 
 _DAY, _TRIAL = 86_400, 60.0  # seconds; no forecasts for trials of less than a minute
 _EARLY = 0.5  # of the time: after this a size must already be the best
-_MEASURED = (("vidya-v2", DEFAULT, None), ("vidya-v2", WITH_SOURCE, DEFAULT))  # a text, and what is held out
+_MEASURED = (("vidya-v2", DEFAULT, None), ("vidya-v2", WITH_SOURCE, DEFAULT))  # a family, a text, what is held out
 _OPTIMAL = 20  # tokens for each parameter: Hoffmann et al. 2022, arXiv 2203.15556
 
 

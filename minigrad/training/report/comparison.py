@@ -110,9 +110,9 @@ def _warnings(runs: Sequence[ComparedRun]) -> list[str]:
 
 
 def _differences(runs: Sequence[ComparedRun]) -> str:
-    settings = []
+    settings, noted = [], all(run.record.architecture for run in runs)  # which a record need not do
     for record in (run.record for run in runs):
-        shape = {f"config {name}": value for name, value in record.architecture.items()}
+        shape = {f"config {name}": value for name, value in record.architecture.items() if noted}
         machine = {"machine": record.hardware, "arithmetic": record.arithmetic, **record.versions}
         settings.append({"parameters": f"{record.parameters:,}", **record.used, **shape, **machine})
     every = dict.fromkeys(name for each in settings for name in each)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.extensions.chapters import BANNER, HEADER, SHOWN, as_page
+from docs.extensions.chapters import BANNER, BANNER_OF_A_GUIDE, HEADER, SHOWN, as_page
 from docs.extensions.source_parts import find
 from tests.source_files import ROOT
 
@@ -28,6 +28,14 @@ def test_a_chapter_is_plain_markdown_with_a_banner_and_links_to_its_source(chapt
     assert "Source: [" not in page
     assert BANNER not in page
     assert len(SHOWN.findall(page)) == text.count("```{annotate}") == len(SHOWN.findall(text))
+
+
+@pytest.mark.parametrize("guide", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.stem)
+def test_a_guide_that_only_the_build_completes_says_so(guide: Path) -> None:
+    text = guide.read_text("utf-8")
+    is_completed = any(mark in text for mark in ("{source}`", "{claims}", "{glossary}"))
+    assert bool(re.match(r"# .+\n\n" + re.escape(BANNER_OF_A_GUIDE), text)) == is_completed
+    assert BANNER_OF_A_GUIDE not in as_page(text)
 
 
 def test_a_page_without_cells_stays_as_it_is() -> None:

@@ -13,7 +13,7 @@ from minigrad.kernels.codegen.kept_rows import ROWS
 from minigrad.kernels.codegen.line_tile import FULL
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.decoding import program as codes
-from minigrad.kernels.decoding.attention import PARTS, Span, StoredKeys
+from minigrad.kernels.decoding.attention import PARTS, KeptSpan, StoredKeys
 from minigrad.kernels.decoding.kept import FORMATS, Kept
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
 from tests.kernels.decoding.drawn_steps import BLOCK, JOINED, TARGET, drawn_heads, step_arguments, texts_of_share
@@ -265,14 +265,16 @@ def _attended_keys(draw: DrawFn, dtype: Any) -> Arguments:
     return [queries, StoredKeys(keys, values), heads, _zeros_of(heads, dtype)]
 
 
-def _span(draw: DrawFn, dtype: Any, heads: Heads, counts: tuple[int, ...], formats: tuple[str, ...] = FORMATS) -> Span:
+def _span(
+    draw: DrawFn, dtype: Any, heads: Heads, counts: tuple[int, ...], formats: tuple[str, ...] = FORMATS
+) -> KeptSpan:
     """Draw some of the keys of one of two texts, in any format."""
     count, start = draw(st.sampled_from(counts)), draw(st.integers(0, 2))
     kept = drawn_kept(draw, numbers(draw, dtype, 1, 2, start + count + 1, heads.kv_heads, heads.size), formats)
-    return Span(kept, draw(st.integers(0, 1)), start, start + count)
+    return KeptSpan(kept, draw(st.integers(0, 1)), start, start + count)
 
 
-def _rows_of(span: Span, dtype: Any) -> Array:
+def _rows_of(span: KeptSpan, dtype: Any) -> Array:
     """Return the rows of a span as floats, (positions, kv_heads, size)."""
     return floats_of(span.kept, dtype)[span.text, span.start : span.stop]
 
@@ -292,7 +294,12 @@ def _attended_means(draw: DrawFn, dtype: Any) -> Arguments:
 
 
 def _attend_to_means_and_keys(
-    queries: Array, keys: tuple[Span, Span], values: tuple[Span, Span], block: int, heads: Heads, out: Array
+    queries: Array,
+    keys: tuple[KeptSpan, KeptSpan],
+    values: tuple[KeptSpan, KeptSpan],
+    block: int,
+    heads: Heads,
+    out: Array,
 ) -> None:
     (far, single), those = (_rows_of(span, out.dtype) for span in keys), [_rows_of(span, out.dtype) for span in values]
     scores = np.empty((heads.num_heads, len(far) + len(single)), out.dtype)
@@ -312,7 +319,7 @@ def _scored_span(draw: DrawFn, dtype: Any) -> Arguments:
 
 
 def _score_span(
-    queries: Array, span: Span, following: Span, heads: Heads, slow: Array, scores: Array, column: int
+    queries: Array, span: KeptSpan, following: KeptSpan, heads: Heads, slow: Array, scores: Array, column: int
 ) -> None:
     keys = _rows_of(span, scores.dtype)
     _score_heads(queries, keys, heads, scores, column)
@@ -330,7 +337,9 @@ def _added_span(draw: DrawFn, dtype: Any) -> Arguments:
     return [weights, column, span, span, heads, slow, out]
 
 
-def _add_span(weights: Array, column: int, span: Span, following: Span, heads: Heads, slow: Array, out: Array) -> None:
+def _add_span(
+    weights: Array, column: int, span: KeptSpan, following: KeptSpan, heads: Heads, slow: Array, out: Array
+) -> None:
     _add_values_of_heads(weights, column, _rows_of(span, out.dtype), heads, out[: heads.num_heads * heads.size])
 
 
@@ -349,7 +358,7 @@ def _head_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     return [_span(draw, dtype, heads, (3,), FORMATS[1:]), draw(st.integers(0, heads.kv_heads - 1)), 4096]
 
 
-def _rows_of_head(span: Span, g: int, memory: int) -> tuple[int, ...]:
+def _rows_of_head(span: KeptSpan, g: int, memory: int) -> tuple[int, ...]:
     kept, size = span.kept, row_bytes(span.kept)
     row = np.arange(kept.memory.size // size).reshape(-1, kept.positions, kept.heads)[span.text, span.start, g]
     return kept.format, memory + int(row) * size, kept.heads * size, span.stop - span.start, kept.size
@@ -360,7 +369,7 @@ def _one_span(draw: DrawFn, dtype: Any) -> Arguments:
     return [_span(draw, dtype, draw(_heads(dtype)), (0, 3), FORMATS[1:])]
 
 
-def _end_after(span: Span) -> int:
+def _end_after(span: KeptSpan) -> int:
     return min(2 * span.stop - span.start, span.kept.positions)
 
 
@@ -369,7 +378,7 @@ def _part_of_span(draw: DrawFn, dtype: Any) -> Arguments:
     return [*draw(_one_span(dtype)), draw(st.integers(0, 1)), 2]
 
 
-def _prefetch_part(span: Span, number: int, count: int) -> None:
+def _prefetch_part(span: KeptSpan, number: int, count: int) -> None:
     """Change nothing."""
 
 

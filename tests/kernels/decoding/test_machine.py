@@ -52,7 +52,8 @@ def test_threads_wait_for_each_other(count: int) -> None:
 
 
 def test_little_work_stays_in_the_thread_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "over_rows", lambda *_: pytest.fail("work was shared"))
+    threads.set_threads(2)
+    monkeypatch.setattr(threads._Pool, "run", lambda *_: pytest.fail("work was shared"))
     memory = RNG.normal(size=(TEXTS, 2 * SIZE)).astype(np.float32)
     run(program()[:2], 1e-5, memory, HEADS, TEXTS_HELD, work=1000)
     np.testing.assert_allclose((memory[:, SIZE:] ** 2).mean(axis=1), 1, rtol=1e-3)

@@ -12,7 +12,7 @@ from hypothesis.strategies import DrawFn
 from minigrad.kernels.codegen.bfloat16_pairs import NO_EXTREMES
 from minigrad.kernels.codegen.microkernel import Panel
 from minigrad.kernels.codegen.vector_moves import SIDE
-from minigrad.kernels.gemm.packing import OVERRUN, Factor, Layout, Matrix, PackScratch, Section
+from minigrad.kernels.gemm.packing import OVERRUN, Factor, Matrix, PackScratch, PanelLayout, Section
 from minigrad.kernels.jit import KERNELS
 from tests.kernels.codegen.twins import rounded, split
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
@@ -71,7 +71,7 @@ def _pack_arguments(draw: DrawFn, dtype: Any, choices: list[int]) -> Arguments:
     first, last = sorted(draw(st.integers(0, -(-rows // lanes))) for _ in range(2))
     size = (last - first) * (end - begin) * lanes * max(parts, 1)
     packed = np.full(size, UNTOUCHED, np.uint32)
-    factor = Factor(matrix, Layout(lanes, chunk, parts))
+    factor = Factor(matrix, PanelLayout(lanes, chunk, parts))
     return [factor, Section(first, last, begin, end - begin), packed, _scratch()]
 
 
