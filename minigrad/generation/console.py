@@ -67,7 +67,7 @@ def _typed_lines() -> Iterator[str]:
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  (its import lets `input` edit lines and remember them)
     if isinstance(sys.stdin, io.TextIOWrapper):  # a byte that is not UTF-8 must not end the conversation
-        with contextlib.suppress(io.UnsupportedOperation):  # somebody has read from it
+        with contextlib.suppress(io.UnsupportedOperation):  # a caller has read from it
             sys.stdin.reconfigure(errors="surrogateescape")
     while True:
         if not sys.stdout.isatty():  # the answers go elsewhere, without the prompt sign

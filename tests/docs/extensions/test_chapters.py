@@ -33,7 +33,7 @@ def test_a_chapter_is_plain_markdown_with_a_banner_and_links_to_its_source(chapt
 @pytest.mark.parametrize("guide", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.stem)
 def test_a_guide_that_only_the_build_completes_says_so(guide: Path) -> None:
     text = guide.read_text("utf-8")
-    is_completed = any(mark in text for mark in ("{source}`", "{claims}", "{glossary}"))
+    is_completed = "{claims}" in text or "{glossary}" in text or text.count("{source}`") > 5
     assert bool(re.match(r"# .+\n\n" + re.escape(BANNER_OF_A_GUIDE), text)) == is_completed
     assert BANNER_OF_A_GUIDE not in as_page(text)
 
