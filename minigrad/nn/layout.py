@@ -29,8 +29,7 @@ class Layout:
     def __post_init__(self) -> None:
         offsets, rows = self.offsets, len(self.positions)
         if not are_offsets(offsets) or offsets[-1] != rows:
-            expected = f"integers that rise from 0 to the number of rows ({rows})"
-            raise ShapeError(f"the offsets of a layout are {expected}; got {offsets}")
+            raise ShapeError(f"the offsets of a layout must rise from 0 to the number of rows ({rows}); got {offsets}")
 
     @classmethod
     def rectangular(cls, batch_size: int, length: int) -> Layout:

@@ -160,9 +160,7 @@ class OptimisationSettings(LengthSettings):
     )
     accumulate: int = option(1, "micro-batches of a step; their gradients are added", at_least=1, at_most=MOST)
     lr: float | None = option(None, "peak learning rate", above=0)
-    warmup: float | None = option(
-        None, "steps to the peak rate; below 1, a share of all steps", at_least=0, at_most=MOST
-    )
+    warmup: float | None = option(None, "steps to the peak; below 1, a share of all steps", at_least=0, at_most=MOST)
     decay: str | None = option(
         None,
         "the final decay of the learning rate: from step START on, it decays as in a run of STEPS steps; further pairs "
@@ -295,9 +293,7 @@ class TeachingSettings(Group):
         filled=True,
     )
     teacher_share: float = option(0.5, "share of the teacher in the loss; the text has the rest", at_least=0, at_most=1)
-    teacher_temperature: float = option(
-        1.0, "divides logits; above 1, unlikely tokens count more", at_least=0.01, at_most=100
-    )
+    teacher_temperature: float = option(1.0, "divides logits; above 1 rare tokens count", at_least=0.01, at_most=100)
     teacher_divergence: str = option(
         "forward",
         "forward: KL(teacher, student): all that the teacher expects counts; reverse: KL(student, teacher)",

@@ -29,14 +29,14 @@ def fresh(model, text, start=0):
 @given(seed=st.integers(0, 99), length=st.integers(1, 5), data=st.data())
 @settings(max_examples=8)
 def test_texts_that_grow_are_chosen_and_cut_are_read_as_if_they_were_new(family, seed, length, data):
-    model = tiny.build(family).eval()
+    model = tiny.build(family, "float64").eval()  # in float32, rounding alone can grow beyond 1e-5 in these models
     texts = [tiny.tokens(seed + each, 1, size)[0].tolist() for each, size in enumerate((length, 1, 6 - length))]
     context = Context(Decoder(model), texts, LIMIT)
     for step in range(5):  # the longest text has at most 5 tokens, gets at most 4 in a step, and may then try 3 more
         found = context.logits()
         for text, row in zip((row.tokens for row in context.rows), found, strict=True):
             wanted = fresh(model, text)
-            assert np.abs(row[-1] - wanted).max() <= 1e-5 * max(1, np.abs(wanted).max())
+            assert np.abs(row[-1] - wanted).max() <= tiny.TOLERANCE["float64"] * max(1, np.abs(wanted).max())
         action = data.draw(st.sampled_from(["select", "cut", "grow"]))
         if action == "select":
             context.select(data.draw(st.lists(st.integers(0, len(context.rows) - 1), min_size=1, max_size=3)))

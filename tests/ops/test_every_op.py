@@ -39,7 +39,7 @@ def differentiable(tree: ast.Module) -> set[str]:
         if isinstance(function, ast.FunctionDef):
             decorators = [ast.unparse(each).split("(")[0] for each in function.decorator_list]
             called = [ast.unparse(each.func) for each in ast.walk(function) if isinstance(each, ast.Call)]
-            if "op" in decorators or "Node" in called:
+            if "op" in decorators or {"Node", "refusing"} & {*called}:
                 found.add(function.name)
     return found
 

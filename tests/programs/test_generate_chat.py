@@ -164,7 +164,7 @@ def test_a_taught_model_takes_the_most_likely_tokens_unless_a_flag_says_how_to_d
     write_record(folder, objective="sft")
     found = talk(), talk("--tokens", "9"), talk("--seed", "1"), talk("--temperature", "0.5")
     for given in ({}, {"seed": 1}, {"temperature": 0.5}):  # and in Python
-        list(program.write(program.GenerateConfig(str(folder), chat=True, **given)))
+        list(program.write(program.GenerateConfig(run=str(folder), chat=True, **given)))
     (folder / "minigrad.json").unlink()
     assert found == (0, 0, usual, 0.5)
     assert temperatures == [0, usual, 0.5]

@@ -275,7 +275,7 @@ def test_full_memory_and_an_early_interrupt_are_explained(capsys, monkeypatch):
 def test_divergence_ends_the_run_with_1_and_names_the_operation(capsys, text, tmp_path, changes, culprit):
     error = refusal(capsys, *flags(settings(text, tmp_path / "run", save_every=1, **changes)), code=1)
     assert re.search(culprit, error)
-    assert "no checkpoint was saved yet. A smaller --lr" in error
+    assert "no checkpoint was saved yet. A new run with a smaller --lr" in error
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
