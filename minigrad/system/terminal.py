@@ -46,8 +46,10 @@ def printable(text: str) -> str:
 
 def to_standard_error(message: object) -> None:
     """Print a message on standard error if possible: on a full disk only the exit code tells of an error."""
-    with contextlib.suppress(OSError):
+    try:
         say(message, sys.stderr)
+    except OSError:
+        close_output(sys.stderr)
 
 
 def fold_blank_lines(text: str) -> str:
@@ -93,10 +95,13 @@ def _nowhere(number: int) -> TextIO:
     return nowhere
 
 
-def close_output() -> None:
-    """Discard buffered output, which Python would report as an error at exit if the output is closed."""
+def close_output(stream: TextIO | None = None) -> None:
+    """Discard the buffered text of a stream, by default of standard output.
+
+    Python would try to write it at exit; if it cannot, as to a closed pipe, it reports that, and exits with 120.
+    """
     with open(os.devnull, "wb") as nowhere, contextlib.suppress(OSError, ValueError):  # noqa: PTH123  (no path on every system)
-        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        os.dup2(nowhere.fileno(), (sys.stdout if stream is None else stream).fileno())
 
 
 def flush_output() -> None:

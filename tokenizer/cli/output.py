@@ -5,7 +5,6 @@ minigrad has functions of its own for that; this package can be used without min
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import re
@@ -24,8 +23,11 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 def complain(message: str) -> None:
     """Print an error on standard error, if that takes one: on a full disk only the exit code reports the error."""
-    with contextlib.suppress(OSError):
+    try:
         say(message, sys.stderr)
+        sys.stderr.flush()
+    except OSError:
+        discard_output(sys.stderr)
 
 
 def prepare_output() -> None:
@@ -42,6 +44,9 @@ def prepare_output() -> None:
             stream.reconfigure(errors=errors)
 
 
-def discard_output() -> None:
-    """Discard buffered output: at exit Python would report a full disk or a closed pipe as an error."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def discard_output(stream: TextIO | None = None) -> None:
+    """Discard the buffered text of a stream, by default of standard output.
+
+    At exit Python would report a full disk or a closed pipe as an error.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stdout if stream is None else stream).fileno())
