@@ -63,8 +63,8 @@ class AdapterConfig:
     def read(cls, folder: Path) -> AdapterConfig:
         """Read the config of a folder of adapters; raises InputError if it is damaged, or of a variant unknown here."""
         path = folder / ADAPTERS
+        values = read_json(path)
         try:
-            values = read_json(path)
             found = read_dataclass(cls, values, ignore_unknown=True)
         except InputError as error:
             raise InputError(f"{path} is damaged: {error}") from None
