@@ -46,10 +46,8 @@ def printable(text: str) -> str:
 
 def to_standard_error(message: object) -> None:
     """Print a message on standard error if possible: on a full disk only the exit code tells of an error."""
-    try:
+    with contextlib.suppress(OSError):
         say(message, sys.stderr)
-    except OSError:
-        close_output(sys.stderr)
 
 
 def fold_blank_lines(text: str) -> str:
@@ -105,11 +103,12 @@ def close_output(stream: TextIO | None = None) -> None:
 
 
 def flush_output() -> None:
-    """Write buffered output, or discard it if that fails, as on a full disk."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        close_output()
+    """Write buffered output and messages at the end of a program, or discard them if that fails, as on a full disk."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            close_output(stream)
 
 
 def quoted(word: object) -> str:
