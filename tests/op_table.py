@@ -31,6 +31,7 @@ from minigrad.ops.matmul import linear_formula, matmul_formula
 from minigrad.ops.norm import layer_norm_formula, rms_norm_formula
 from minigrad.ops.rotary import rotary_formula
 from minigrad.ops.softmax import log_softmax_formula, softmax_formula
+from minigrad.quantised.parameter import quantised_linear
 from models.vsla.operations.far_keys import attention_with_far_keys_formula, block_mean_formula
 from models.vsla.operations.sparse_attention import sparse_attention_formula
 from models.wiola.operations.context_attention import context_attention_formula
@@ -167,7 +168,7 @@ TABLE: dict[str, Row] = {
     "outer": Row(variable_cases.outer(), np.multiply.outer),
     "power": Row(op_cases.power(), lambda x, exponent: np.power(x, float(exponent))),
     "prefix_mean": Row(op_cases.prefix_mean(), prefix_mean_formula),
-    "quantised_linear": Row(quantised_cases.linear(), quantised_cases.linear_reference),
+    "quantised_linear": Row(quantised_cases.linear(), quantised_cases.linear_reference, operation=quantised_linear),
     "recompute": Row(
         op_cases.linear(), lambda *arrays, **how: np.tanh(linear_formula(*arrays, **how)), True, _recomputed
     ),
