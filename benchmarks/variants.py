@@ -42,7 +42,6 @@ from minigrad.training.report.one_run import COPIES
 from minigrad.training.settings import TrainConfig
 
 ROOT = Path(__file__).parent.parent
-_STOPPED = EXIT_CODES.values()
 
 Run = dict[str, Any] | None
 """The result of a run as in minigrad.json, with its tokens per second and the first step at which it was found to copy
@@ -104,7 +103,7 @@ class Trial(NamedTuple):
             begun = (out / "minigrad.json").exists()
             way = ["--resume", str(out)] if begun else [*self.flags(variant, seed), "--out", str(out)]
             code = _wait(subprocess.Popen([sys.executable, str(ROOT / "train.py"), *way], env=environment.as_found()))
-            if code in _STOPPED or code == 2:
+            if code == 2 or code > 128:  # it was refused, or ended by a signal: it has not failed
                 raise SystemExit(code)
             if code or (result := _result(out)) is None:
                 failed.parent.mkdir(parents=True, exist_ok=True)

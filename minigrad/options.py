@@ -264,6 +264,9 @@ def validate(settings: Any) -> None:
         object.__setattr__(settings, each.name, each.check(getattr(settings, each.name), each.name))
 
 
+_LONGEST_NAME = 100  # characters; the time for a comparison grows faster than the word
+
+
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """Return the one of `names` that is closest to `word`, or None if none is close.
 
@@ -271,7 +274,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
     'vidya-v2'
     """
     by_lower = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1)
+    close = difflib.get_close_matches(word.lower()[:_LONGEST_NAME], by_lower, n=1)
     return by_lower[close[0]] if close else None
 
 

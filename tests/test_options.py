@@ -104,6 +104,7 @@ def test_a_tuple_of_values_is_checked_one_by_one():
 def test_the_closest_name_is_found_or_none():
     assert nearest("VIDYA_V2", ["gpt2", "vidya-v2"]) == "vidya-v2"
     assert nearest("zzz", ["gpt2", "vidya-v2"]) is None
+    assert nearest("x" * 900_000, ["gpt2", "x" * 100]) == "x" * 100  # by its beginning, and so at once
     assert str(unknown("size", "zzz", ["nano", "mini"])) == "unknown size 'zzz'. Known: nano, mini"
 
 

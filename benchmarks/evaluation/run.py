@@ -144,7 +144,8 @@ class Runner:
             del self.running[job]
             place = self.folder / job.place
             if code in _STOPPED:
-                self.stop(_STOPPED[code])
+                if not self.stopped:  # a second signal would end the others before they have saved
+                    self.stop(_STOPPED[code])
             elif code == FAILS:
                 why = _last_words(place.with_suffix(".log"))
                 place.mkdir(parents=True, exist_ok=True)
@@ -155,7 +156,8 @@ class Runner:
 
     def end(self, job: Job, code: int) -> NoReturn:
         """Let the other runs save and end, and raise the error of the run that ended with this code."""
-        self.stop(143)
+        if not self.stopped:
+            self.stop(143)
         for process in self.running.values():
             process.wait()
         if code < 0:
@@ -167,7 +169,10 @@ class Runner:
         raise RunError(f"{job.place} ended with exit code {code}: {why}{way_out}")
 
     def stop(self, code: int) -> None:
-        """Let all runs save and end. On Windows a signal would kill them, but there Ctrl-C reaches them as well."""
+        """Let all runs save and end; a second signal ends them at once.
+
+        On Windows a signal would kill them, but there Ctrl-C reaches them as well.
+        """
         self.stopped = self.stopped or code
         for process in self.running.values() if os.name != "nt" else ():
             process.send_signal(signal.SIGTERM)

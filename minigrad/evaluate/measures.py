@@ -53,8 +53,8 @@ class LossSum:
 
     @property
     def bits_per_byte(self) -> float:
-        """The loss in bits per byte; NaN if there is no byte."""
-        return bits_per_byte(self.nats, self.num_bytes) if self.num_bytes else math.nan
+        """The loss in bits per byte; NaN if there is no byte, as where the token that ends a text counts as -1."""
+        return bits_per_byte(self.nats, self.num_bytes) if self.num_bytes > 0 else math.nan
 
 
 @dataclass(frozen=True)

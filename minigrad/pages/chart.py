@@ -84,7 +84,7 @@ def line_chart(
 
 def captioned(title: str, series: Sequence[Series], **options: Any) -> str:
     """Return a line chart below its title, for a page; `options` are those of `line_chart`."""
-    return f"<figure><figcaption>{title}</figcaption>{line_chart(title, series, **options)}</figure>"
+    return f"<figure><figcaption>{escape(title)}</figcaption>{line_chart(title, series, **options)}</figure>"
 
 
 def key(labels: Sequence[str]) -> str:

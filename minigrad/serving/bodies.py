@@ -204,12 +204,12 @@ def _fields(kind: type[Kind], given: dict[str, Any], own: str) -> Kind:
 
 
 def _include_usage(value: Any) -> bool:
-    found = value.get("include_usage", False) if isinstance(value, dict) else None
-    if not isinstance(found, bool) or set(value) - {"include_usage", "include_obfuscation"}:
+    found = value.get("include_usage") if isinstance(value, dict) else ""
+    if not isinstance(found, bool | None) or set(value) - {"include_usage", "include_obfuscation"}:
         raise RefusedError(
             f"stream_options takes an object with include_usage, not {shown(value)}", field="stream_options"
         )
-    return found
+    return bool(found)
 
 
 def _are_ids(part: Any) -> bool:

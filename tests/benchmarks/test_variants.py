@@ -74,6 +74,10 @@ def test_runs_are_made_in_turns_once_and_a_stopped_one_continues(
     text = ["--data", "python-docs"]  # the same in all runs, however long they are
     assert first[:-1] == [*text, "--size", "nano", "--steps", "40", "--seed", "0", "--out"]
     assert second[:-1] == [*text, "--size", "nano", "--lr", "1", "--steps", "40", "--seed", "0", "--out"]
+    codes += [-9]
+    with pytest.raises(SystemExit):
+        variants.main()
+    assert commands.pop(2) == ["--resume", second[-1]]  # a run that was killed has not failed
     codes += [0, 0, 1]
     variants.main()
     assert commands[2] == ["--resume", second[-1]]

@@ -94,6 +94,7 @@ def test_units():
     assert perplexity(part.nats, 0) == perplexity(1e6, 1) == math.inf
     assert math.isnan(LossSum("", 0, 0, 0.0).loss)
     assert math.isnan(LossSum("", 1, 0, 1.0).bits_per_byte)
+    assert math.isnan(LossSum("", 1, -1, 1.0).bits_per_byte)  # the end of a text alone, with byte fallback
 
 
 def test_words_of_wikitext_are_counted_with_the_ends_of_lines():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.pages.chart import COLOURS, Series, key, line_chart, round_step
+from minigrad.pages.chart import COLOURS, Series, captioned, key, line_chart, round_step
 
 VALUES = st.floats(-1e12, 1e12, allow_nan=False) | st.sampled_from([math.nan, math.inf])
 
@@ -103,6 +103,7 @@ def test_labels_are_text_and_the_references_are_named():
     assert "n-gram" in svg
     line_chart("x", [Series("runs/b\udce9", [1], [1.0])], references=[("b\udce9", 1.5)]).encode()  # not a valid name
     assert svg.count("stroke-dasharray") == 2
+    assert "<figcaption>a &lt; b</figcaption>" in captioned("a < b", [])
 
 
 def test_the_label_of_a_reference_is_where_the_curve_is_not():

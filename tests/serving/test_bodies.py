@@ -47,6 +47,8 @@ def test_options_of_streams_and_neutral_fields_are_understood() -> None:
         body(messages=HELLO, stream=True, stream_options={"include_usage": True}, tools=[], logit_bias={}, store=True)
     )
     assert fields.include_usage
+    without, _ = read_chat(body(messages=HELLO, stream=True, stream_options={"include_usage": None}))
+    assert without.include_usage is False
     assert messages == HELLO
 
 

@@ -70,16 +70,40 @@ def one_line(error: Exception) -> str:
 
 
 def compiled(source: str) -> Any:
-    """Return a template of jinja2 in its sandbox, with the additions to Jinja that templates of chat models use."""
+    """Return a template of jinja2 in its sandbox, with the additions to Jinja that templates of chat models use.
+
+    They are those of transformers but for strftime_now: with the date of today in it, a text would have other tokens
+    tomorrow.
+    """
+    import jinja2.ext
     import jinja2.sandbox
+
+    class Generation(jinja2.ext.Extension):
+        """{% generation %} marks what the model wrote; nothing is rendered for the marks."""
+
+        tags = {"generation"}  # noqa: RUF012  (as its base declares them)
+
+        def parse(self, parser: Any) -> Any:
+            next(parser.stream)
+            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
 
     def refuse(message: object) -> NoReturn:
         raise jinja2.TemplateError(str(message))
 
-    extensions = ["jinja2.ext.loopcontrols"]
+    def tojson(
+        value: object,
+        ensure_ascii: bool = False,
+        indent: int | None = None,
+        separators: tuple[str, str] | None = None,
+        sort_keys: bool = False,
+    ) -> str:
+        return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+    extensions = ["jinja2.ext.loopcontrols", Generation]
     room = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
     room.globals["raise_exception"] = refuse
-    room.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
+    room.globals["tools"] = room.globals["documents"] = None  # which templates test with `is not none`
+    room.filters["tojson"] = tojson
     return room.from_string(source)
 
 

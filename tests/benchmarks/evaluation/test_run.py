@@ -192,6 +192,26 @@ def test_a_run_that_fails_is_a_result_and_any_other_error_ends_the_study(
     assert not read(study, tmp_path).failed
 
 
+def test_one_signal_stops_a_study_and_a_second_one_of_the_user_ends_it_at_once(tmp_path: Path) -> None:
+    """A run that gets two signals ends without saving, so one that has saved must not send another to the rest."""
+    study = toy(tmp_path)
+    fast, slow = (Job("plain", seed, study.corpora[0], "tokens", 480, None) for seed in (0, 1))
+    runner, signals = Runner(study, tmp_path, 2), list[int]()
+    codes: dict[Job, int | None] = {fast: None, slow: None}
+    for job in codes:
+        runner.running[job] = Mock(poll=lambda job=job: codes[job])
+    runner.running[slow].send_signal.side_effect = signals.append
+    runner.stop(130)
+    codes[fast] = 143  # it has saved and ended
+    runner.wait_for_one()
+    assert (runner.stopped, signals) == (130, [signal.SIGTERM])
+    with pytest.raises(RunError):
+        runner.end(fast, -9)
+    assert signals == [signal.SIGTERM]
+    runner.stop(130)
+    assert len(signals) == 2
+
+
 def test_a_run_says_by_its_exit_code_that_another_try_would_fail_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

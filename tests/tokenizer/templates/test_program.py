@@ -35,3 +35,11 @@ def test_each_bound_is_named() -> None:
 def test_a_message_of_the_template_is_one_line_for_a_terminal() -> None:
     refused = answers("{{ raise_exception(' no\\n robots\\x1b[2J') }}", {})[0][1]
     assert refused == {"refused": "no robots\ufffd[2J"}
+
+
+def test_what_other_programs_add_to_jinja_is_there() -> None:
+    form = (
+        "{% if tools is not none or documents is not none %}tools{% endif %}"
+        "{% generation %}{{ a | tojson(ensure_ascii=False) }}{% endgeneration %}{{ a | tojson(True, 1) }}"
+    )
+    assert answers(form, {"a": ["\u00e9"]})[0][1] == {"text": '["\u00e9"]' + '[\n "\\u00e9"\n]'}
