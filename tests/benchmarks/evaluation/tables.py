@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.evaluation.intervals import Difference, over_seeds_and_documents
-from benchmarks.evaluation.report import paired
+from benchmarks.evaluation.intervals import Difference, holm, over_seeds_and_documents
+from benchmarks.evaluation.report import Compared, compare, paired
 from benchmarks.evaluation.results import Results, read_table
-from benchmarks.evaluation.study import Study
+from benchmarks.evaluation.study import Comparison, Study
 from tests.source_files import ROOT
 
 FOLDER = ROOT / "benchmarks" / "evaluation"
@@ -29,6 +30,24 @@ def difference(arm: str, control: str, *names: str, part: str, corpus: int = 0) 
         found, sizes = paired(runs[0], runs[1], study.judged[0], part)
         bits.append(found)
     return over_seeds_and_documents(np.concatenate(bits), sizes)
+
+
+class Judged(NamedTuple):
+    """An arm on sequences of one length; p is corrected for the number of arms, and None for the control."""
+
+    compared: Compared
+    p: float | None
+
+
+def judged(
+    study: Study, results: Results, comparison: Comparison, length: int, part: str = "documents"
+) -> dict[str, Judged]:
+    """Return the arms of a study by their names, on sequences of `length` tokens of the validation text or the test."""
+    compared = compare(study, results, comparison, length, part)
+    tested = [each for each in compared if each.arm.name != study.control and not each.arm.leaks]
+    ps = holm([each.both.p_differs() for each in tested])
+    corrected = {each.arm.name: p for each, p in zip(tested, ps, strict=True)}
+    return {each.arm.name: Judged(each, corrected.get(each.arm.name)) for each in compared}
 
 
 def shown(found: Difference) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +13,14 @@ import pytest
 from benchmarks.evaluation.checks import Result
 from benchmarks.evaluation.intervals import holm, over_seeds, over_seeds_and_documents
 from benchmarks.evaluation.one_run import RESULT
-from benchmarks.evaluation.report import Compared, compare, spreads
+from benchmarks.evaluation.report import compare, spreads
 from benchmarks.evaluation.results import Results, chosen_rate, nats, read_table, score
 from benchmarks.evaluation.results import read as results_of
-from benchmarks.evaluation.study import Comparison, Study
+from benchmarks.evaluation.study import Study
 from docs.measurements.records import Record, read
 from minigrad.formats.json_files import write_json
 from tests.benchmarks.evaluation import synthetic
-from tests.benchmarks.evaluation.tables import FOLDER, difference, floats, load, of_table
+from tests.benchmarks.evaluation.tables import FOLDER, Judged, difference, floats, judged, load, of_table
 
 OPENED = read()["studies-on-test-text"]
 
@@ -136,24 +136,6 @@ def test_the_record_of_a_study_is_what_its_table_gives(table: Path) -> None:
             assert float(spread[1]) == pytest.approx(np.std(each.compared.scores, ddof=1), abs=5.1e-4)
 
 
-class Judged(NamedTuple):
-    """An arm on sequences of one length; p is corrected for the number of arms, and None for the control."""
-
-    compared: Compared
-    p: float | None
-
-
-def judged(
-    study: Study, results: Results, comparison: Comparison, length: int, part: str = "documents"
-) -> dict[str, Judged]:
-    """Return the arms of a study by their names, on sequences of `length` tokens of the validation text or the test."""
-    compared = compare(study, results, comparison, length, part)
-    tested = [each for each in compared if each.arm.name != study.control and not each.arm.leaks]
-    ps = holm([each.both.p_differs() for each in tested])
-    corrected = {each.arm.name: p for each, p in zip(tested, ps, strict=True)}
-    return {each.arm.name: Judged(each, corrected.get(each.arm.name)) for each in compared}
-
-
 def expected(study: Study, by_length: dict[int, Judged], runs: list[Result]) -> dict[str, Any]:
     """Return the figures of an arm by the columns of a record; a column that names no length is of the first one."""
     wanted: dict[str, Any] = {
@@ -163,11 +145,12 @@ def expected(study: Study, by_length: dict[int, Judged], runs: list[Result]) -> 
         "processor seconds": np.mean([run["seconds"] for run in runs]),
         "merged, %": 100 * np.mean([run["merge_ratio"] for run in runs]) if "merge_ratio" in runs[0] else None,
     }
-    parts = ("nats, repeated pairs", "nats, other tokens")
-    wanted |= dict(zip(parts, np.mean([nats(run, study.judged[0]) for run in runs], axis=0), strict=True))
     for length, (compared, p) in by_length.items():
         of_length = "" if length == study.judged[0] else f", {length}"
+        repeated, others = np.mean([nats(run, length) for run in runs], axis=0)
         found = {
+            "nats, repeated pairs": repeated,
+            "nats, other tokens": others,
             "bits per byte": np.mean([score(run, length) for run in runs]),
             "difference": compared.both.mean,
             "95% interval": compared.both.interval(),

@@ -13,7 +13,7 @@ from benchmarks.evaluation.report import compare, paired
 from benchmarks.evaluation.results import nats, score
 from docs.measurements.records import read
 from minigrad.evaluate.losses import bits_per_byte
-from tests.benchmarks.evaluation.tables import FOLDER, difference, floats, load, of_table, shown
+from tests.benchmarks.evaluation.tables import FOLDER, difference, floats, judged, load, of_table, shown
 
 GELU, RATES = "Llama, GELU in place of SwiGLU", "wiola_or_llama_rates"
 
@@ -286,6 +286,27 @@ def test_what_is_said_of_the_two_versions_of_vidya_in_equal_time_is_what_the_run
     (printed,) = record.values("test text, v1: difference, interval, p")
     of_test = difference("v1, shifted keys", "v2, shifted keys", "vidya_time", part="test")
     assert floats(printed) == pytest.approx(shown(of_test), abs=5.1e-5)
+
+
+def test_what_is_said_of_vidya_without_a_change_on_source_code_is_what_the_runs_give() -> None:
+    study, results = load("vidya_without_code")
+    (comparison,), record = study.comparisons(), read()["vidya-without-code"]
+    whole = results.of(comparison, study.control)
+    for length in study.judged:
+        plain = results.of(comparison, "without SwiGLU")
+        (printed,) = record.values(f"single pairs, without SwiGLU, {length}")
+        apart = [score(plain[seed], length) - score(whole[seed], length) for seed in sorted(whole)]
+        assert floats(printed) == pytest.approx(apart, abs=5.1e-5)
+    wide = results.of(comparison, "4 layers of 96, not 9 of 64")
+    times = [np.mean([run["seconds"] for run in runs.values()]) for runs in (whole, wide)]
+    assert record.value("processor time of nine layers of 64, of four of 96") == pytest.approx(
+        times[0] / times[1], abs=5e-3
+    )
+    opened = {length: judged(study, results, comparison, length, "test") for length in study.judged}
+    for arm in (each.name for each in study.arm if each.name != study.control):
+        (printed,) = record.values(f"on the test text, 64 and 256: {arm}")
+        expected = [each for found in opened.values() for each in (found[arm].compared.both.mean, found[arm].p)]
+        assert floats(printed) == pytest.approx(expected, abs=5.1e-5)
 
 
 def test_what_is_said_of_a_larger_vocabulary_is_what_the_runs_give() -> None:
