@@ -169,13 +169,17 @@ def fusion_at_zero_error() -> float:
 def merging_saves(ratio: float, context: int = 2048) -> float:
     """Return the share of the forward multiply-adds of wiola 360m that merging saves, full scores counted.
 
-    In the merging layers the scores cost (1 - ratio)^2, and the projections of queries, output, gate, keys and values
-    (1 - ratio); everything else sees all tokens.
+    In the merging layers the scores cost (1 - ratio)^2, and the projections of queries, output, gate, keys and values,
+    those of the summaries too, (1 - ratio); everything else sees all tokens. Layer 0 reads no summary and layer 1 one.
     """
     config: Any = models.configure("wiola", "360m")
+    keys, summaries = config.num_kv_heads * config.head_dim, config.gcla_lookback
+    reads = sum(min(layer, summaries) for layer in range(config.num_layers))
+    projected = 2 * config.width * keys  # the keys and values of a row, or of a summary; the weights count one of each
     total = part("wiola", "360m", "") + config.num_layers * 2 * context * config.width
-    keys = config.num_kv_heads * config.head_dim
-    layer = ratio * (2 - ratio) * 2 * context * config.width + ratio * config.width * (3 * config.width + 2 * keys)
+    total += (reads - config.num_layers) * projected + reads * 2 * config.width
+    layer = ratio * (2 - ratio) * 2 * context * config.width + ratio * (3 * config.width**2 + projected)
+    layer += ratio * summaries * (projected + 2 * config.width)
     return float(len(config.merging_layers) * layer / total)
 
 
