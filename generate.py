@@ -121,7 +121,8 @@ def teach(config: GenerateConfig) -> Generator[str]:
         return texts
 
     def fits(question: str, answer: str) -> bool:
-        messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}][: 1 + bool(answer)]
+        messages = [{"role": "user", "content": question}]
+        messages += [{"role": "assistant", "content": answer}] if answer else []
         return len(form.encode(messages, add_generation_prompt=not answer)) <= loaded.model.config.context_length
 
     if console.is_terminal():
@@ -173,20 +174,20 @@ def load(config: GenerateConfig, dtype: str | None = None) -> Loaded:
 
 
 def load_model(
-    folder: str, config: GenerateConfig, fields: Mapping[str, Any] | None = None, dtype: str | None = None
+    folder: str, config: GenerateConfig, changes: Mapping[str, Any] | None = None, dtype: str | None = None
 ) -> LanguageModel:
-    """Load a model that can generate, with other `fields` of its config.
+    """Load a model that can generate, with `changes` of the fields of its config.
 
     Raises InputError for a model that cannot generate, a name that is not a field of its config, or a folder that
     cannot be used.
     """
     import models
 
-    fields = fields or {}
-    for name in {"folder", "dtype", "quantize"} & fields.keys():  # the other arguments of models.load
-        way = f": give --quantize {fields[name]}" if name == "quantize" else ""
+    changes = changes or {}
+    for name in {"folder", "dtype", "quantize"} & changes.keys():  # the other arguments of models.load
+        way = f": give --quantize {changes[name]}" if name == "quantize" else ""
         raise InputError(f"--set {name}=... is not a field of the model{way}")
-    model = models.load(folder, dtype, quantize=config.quantize, **fields)
+    model = models.load(folder, dtype, quantize=config.quantize, **changes)
     if not model.can_generate:
         raise InputError(f"the model in {folder} cannot continue a text: its layers need the whole text at once")
     model.cache_format = config.cache_format

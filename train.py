@@ -123,7 +123,7 @@ def take_step(run: Run) -> tuple[float, float]:
     predicted = batch.targets[batch.targets != IGNORE]
     loss, norm = nats / max(predicted.size, 1), math.nan
     if math.isfinite(loss):
-        norm = update(run, learning_rate) if batch.counts else 0.0  # a batch that teaches nothing moves nothing
+        norm = update(run, learning_rate) if batch.teaches else 0.0  # a batch that teaches nothing moves nothing
     if not math.isfinite(norm):
         raise divergence(run, batch)
     run.optimizer.zero_grad()

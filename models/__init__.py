@@ -1,9 +1,9 @@
 """The model families: build, count, load and grow a model by name.
 
-model = models.build("vidya-v2", size="nano", vocab_size=4096, seed=0)
-models.count("vidya-v2", "2.0")        # 124,635,456, and nothing is allocated
-model = models.load("runs/vidya-v2-nano")
-model = models.grow("runs/vidya-v2-2.0", size="2.1")      # wider, with the same output
+    model = models.build("vidya-v2", size="nano", vocab_size=4096, seed=0)
+    models.count("vidya-v2", "2.0")        # 124,635,456, and nothing is allocated
+    model = models.load("runs/vidya-v2-nano")
+    model = models.grow("runs/vidya-v2-2.0", size="2.1")      # wider, with the same output
 
 The names of families and sizes (`models.names`) are known at once; `models.registry`, which holds the models
 themselves, and `models.loading` are imported when one of their functions is first used.

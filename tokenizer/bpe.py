@@ -107,10 +107,11 @@ class Tokenizer:
         """
         if not isinstance(text, str):
             raise TokenizerError(f"the text is a {type(text).__name__}, expected a str.")
-        if allow_special is False and self._added.keep_text_whole:
+        allowed = self._added.allowed(allow_special)
+        if not allowed and self._added.keep_text_whole:
             return self._encoder.encode(text)
         ids: list[int] = []
-        for part in self._added.split(text, self._added.allowed(allow_special)):
+        for part in self._added.split(text, allowed):
             ids += [part] if isinstance(part, int) else self._encoder.encode(part)
         return ids
 
@@ -198,7 +199,7 @@ class Tokenizer:
         """Return an encoder that takes a text in parts; `allow_special` is that of `encode`."""
         allowed = self._added.allowed(allow_special)
         may_cut = self._added.keep_text_whole and isinstance(self._encoder, Encoder) and self._encoder.may_cut
-        return StreamEncoder(partial(self.encode, allow_special=allowed or False), allowed, may_cut=may_cut)
+        return StreamEncoder(partial(self.encode, allow_special=allowed), allowed, may_cut=may_cut)
 
     def fingerprint(self) -> str:
         """Return a hash of everything that decides encoding."""

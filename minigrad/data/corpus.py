@@ -141,8 +141,8 @@ def load_for_evaluation(
 def _python_docs() -> Corpus:
     found = python_docs.read()
     if not found.documents:
-        raise _no_source("python-docs")
-    return Corpus("python-docs", found.description, found.train, found.validation, found.test, unrepeated=True)
+        raise _no_source(DEFAULT)
+    return Corpus(DEFAULT, found.description, found.train, found.validation, found.test, unrepeated=True)
 
 
 def _no_source(name: str) -> RunError:
@@ -163,7 +163,7 @@ def _read(
             raise InputError(f"{name} holds no text.")
         return found
 
-    if name == "python-docs":  # beside validation text of its own, all of it
+    if name == DEFAULT:  # beside validation text of its own, all of it
         text = python_docs.read()
         description, documents = text.description, text.documents
     elif name == "python-source":

@@ -47,7 +47,7 @@ class Replay:
         """Return the lessons of one step and the text read with them; the lessons alone if they teach nothing."""
         taught = self.lessons.batch(seed=seed, step=step, batch_size=self._room(batch_size))
         self.reward = self.lessons.reward
-        if not taught.counts:
+        if not taught.teaches:
             return taught
         text = self.text.batch(seed=seed, step=step, batch_size=self._replayed(batch_size))
         count = taught.num_targets + text.num_targets

@@ -71,11 +71,6 @@ class KeyValueCache:
         return [getattr(self, name) for name in self.in_rows]
 
     @property
-    def keeps_more(self) -> bool:
-        """Whether tokens may leave more than keys and values, such as parts of a sum: in every class but this one."""
-        return type(self) is not KeyValueCache
-
-    @property
     def num_bytes(self) -> int:
         """The size of the arrays in bytes."""
         return sum(array.nbytes for array in self.arrays())

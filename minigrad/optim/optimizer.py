@@ -49,9 +49,13 @@ class Optimizer:
         decay_vectors: bool,
     ) -> None:
         self.lr = self._first_lr = checked(self, "lr", lr)
-        decay = {"weight_decay": weight_decay, "decay_vectors": decay_vectors}
         self.steps = 0
-        self.groups = groups_of(self, parameters, **{name: checked(self, name, value) for name, value in decay.items()})
+        self.groups = groups_of(
+            self,
+            parameters,
+            weight_decay=checked(self, "weight_decay", weight_decay),
+            decay_vectors=checked(self, "decay_vectors", decay_vectors),
+        )
         if lr <= 0 and any(group.lr is not None for group in self.groups):
             raise InputError(f"groups with an lr of their own need an optimizer with an lr above 0, not {lr}")
         self.parameters = [parameter for group in self.groups for parameter in group.parameters]

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
 
@@ -28,7 +29,7 @@ class Places:
         self.cache, self.capacity, self.piece = model.new_cache(count, capacity), capacity, piece
         self._free = deque(range(count))  # first the place that has been free for the longest time
         self._held = [set[bytes]() for _ in range(count)]  # the hashes of the pieces that each place holds
-        self.copies = not self.cache.keeps_more  # pieces hold keys and values alone
+        self.copies = type(self.cache) is KeyValueCache  # of a subclass, tokens may leave more than keys and values
 
     @property
     def num_free(self) -> int:

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import models
 import tokenizer
@@ -107,12 +107,21 @@ def plan_run(opening: Opening) -> Prepared:
     claim, done = compare_claim(family, size, skeleton), folder.step if folder else 0
     used = checkpoint.seconds(folder.path) if folder else 0.0
     usual = assignments(asked.set) | shape
-    notes: dict[str, Any] = {
-        "rows": plan_rows(settings),
-        "departures": {} if asked.init else models.departures(family, size, model.config, **usual),
-        "caution": run_folder.describe_caution(asked, text.validation),
-    }
-    plan = Plan(settings, model, text, rates, claim, done, used, lessons, world=world, dial=dial, **notes)
+    plan = Plan(
+        settings,
+        model,
+        text,
+        rates,
+        claim,
+        done,
+        used,
+        lessons,
+        world=world,
+        dial=dial,
+        rows=plan_rows(settings),
+        departures={} if asked.init else models.departures(family, size, model.config, **usual),
+        caution=run_folder.describe_caution(asked, text.validation),
+    )
     plan.check()
     if folder is None and asked.init:
         check_tokenizer(settings, text.tokenizer)

@@ -146,7 +146,7 @@ class Run:
     Raises InputError for guests whose states could not be kept (see `check_guests`).
     """
 
-    quick_evaluation = 16_384  # validation tokens read during training; at the end all are
+    quick_tokens = 16_384  # validation tokens read during training; at the end all are
 
     def __init__(
         self,
@@ -232,7 +232,7 @@ class Run:
         """Return the seconds of the budget that are left for steps, without the evaluations and files at the end."""
         # A token costs a third of one in training, in which each process computes a share of every step.
         guess = self.world.size * BATCH_TOKENS * self.pace.seconds_per_step(1, {}) / (3 * self.settings.tokens_per_step)
-        tokens = self.plan.tokens_at_end + (self.quick_evaluation if self.evaluates_twice else 0)
+        tokens = self.plan.tokens_at_end + (self.quick_tokens if self.evaluates_twice else 0)
         batches = math.ceil(tokens / BATCH_TOKENS / self.world.size)  # of each process
         after = batches * self.pace.seconds_of("evaluated batch", guess)
         after += self.pace.seconds_of("sample", 1.0) + self.pace.seconds_of("save", 0.5) + _REPORT_SECONDS
@@ -242,7 +242,7 @@ class Run:
     @property
     def evaluates_twice(self) -> bool:
         """Whether the last evaluation reads more text than the others; then the usual part is evaluated as well."""
-        return self.plan.evaluated_tokens > self.quick_evaluation
+        return self.plan.evaluated_tokens > self.quick_tokens
 
     @property
     def is_best(self) -> bool:

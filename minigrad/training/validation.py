@@ -77,9 +77,9 @@ def evaluate(run: Run, *, everything: bool) -> Score:
     """Evaluate on the validation text: all of it, or a quick estimate; raises RunError if training diverged."""
     check_finite(run)
     with run.pace.work("whole evaluation" if everything else "evaluation"), run.evaluating():
-        found = quick = score(run, run.validation, None if everything else run.quick_evaluation)
+        found = quick = score(run, run.validation, None if everything else run.quick_tokens)
         if everything and run.evaluates_twice:
-            quick = score(run, run.validation, run.quick_evaluation)
+            quick = score(run, run.validation, run.quick_tokens)
     if not math.isfinite(quick.bits_per_byte):
         raise run.divergence("the loss of the validation text is not finite", is_over=True)
     run.score = found if everything else run.score

@@ -116,8 +116,7 @@ class Wiola(LanguageModel):
             return cache.means(layer, x, layout.offsets)
         means = prefix_mean(x, offsets=layout.offsets)
         if self.config.gcla_summary == "paper":
-            lengths = layout.offsets[1:] - layout.offsets[:-1]
-            means = rows_at(means, (layout.offsets[1:] - 1).repeat(lengths))
+            means = rows_at(means, (layout.offsets[1:] - 1).repeat(layout.lengths))
         return means
 
     def embedding(self) -> nn.Embedding:

@@ -135,7 +135,7 @@ def test_weights_of_rewards_are_kept_beside_the_text(monkeypatch: pytest.MonkeyP
 
 def test_a_step_in_which_nothing_is_learned_reads_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = beside_text(rewarded(monkeypatch, first=False), 0.5, build()).batch(seed=0, step=0, batch_size=8)
-    assert not batch.counts
+    assert not batch.teaches
 
 
 def test_a_step_is_described_and_the_fingerprint_changes_with_the_share(lesson: Make) -> None:

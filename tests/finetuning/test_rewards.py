@@ -157,7 +157,7 @@ def test_equal_rewards_teach_nothing_not_even_the_distance_from_the_reference() 
             parameter[...] = 1.2 * parameter.data
     batch = some.batch(seed=0, step=0, batch_size=8)
     assert some.reward == (0, False)  # of answers drawn at random
-    assert not batch.counts
+    assert not batch.teaches
 
 
 def test_answers_end_where_the_context_does() -> None:

@@ -57,7 +57,7 @@ class Batch:
         return int((self.targets != IGNORE).sum())
 
     @property
-    def counts(self) -> bool:
+    def teaches(self) -> bool:
         """Whether the loss of any target counts; none does if there is none, or all have the weight 0 (equal rewards).
 
         Then no step may be made: the averages of an optimizer would move the weights without any gradient.

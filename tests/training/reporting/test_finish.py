@@ -22,7 +22,7 @@ def test_the_result_and_how_to_repeat_it_are_printed(make, capsys):
 
 def test_the_best_model_is_compared_with_the_last_on_the_same_part_of_the_text(make, monkeypatch, capsys):
     """As after growing: the first evaluation reads a part, the last one everything, and the two are not compared."""
-    monkeypatch.setattr(Run, "quick_evaluation", 8)
+    monkeypatch.setattr(Run, "quick_tokens", 8)
     run = make()
     run.step, run.best = 20, QuickEvaluation(1, 0.1)
     result = finish(run)
