@@ -73,6 +73,7 @@ def check_any_layout(op: Op, case: Case) -> None:
     strided_result, strided_gradients = run(op, strided)
     _assert_close(strided_result, result, 1e-13)
     for gradient, expected in zip(strided_gradients, gradients, strict=True):
+        assert (gradient is None) == (expected is None)
         if gradient is not None and expected is not None:
             _assert_close(gradient, expected, 1e-13)
 
@@ -101,6 +102,7 @@ def check_special_values(op: Op, row: Row, special: Case, formula_is_finite: boo
     _assert_close(result[compared], expected[compared], 1e-9)
     _assert_close(single_result, result, 1e-3)
     for gradient, wanted in zip(single_gradients, gradients, strict=True):
+        assert (gradient is None) == (wanted is None)
         if gradient is not None and wanted is not None:
             _assert_close(gradient, wanted, 1e-3)
 
@@ -143,6 +145,7 @@ def check_dtype(op: Op, case: Case, dtype: str) -> None:
     assert result.dtype.isnative
     _assert_close(result, wanted, 1e-3)
     for gradient, expected in zip(gradients, wanted_gradients, strict=True):
+        assert (gradient is None) == (expected is None)
         if gradient is not None and expected is not None:
             _assert_close(gradient, expected, 1e-3)
 

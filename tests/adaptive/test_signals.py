@@ -38,7 +38,11 @@ def plainly(model: LanguageModel, ids: np.ndarray, targets: np.ndarray, hidden: 
 
 
 @pytest.mark.parametrize("family", tiny.TINY)
-def test_every_family_is_measured_on_the_second_halves_of_the_long_sequences(family: str) -> None:
+@pytest.mark.parametrize("chunk", [4, signals._CHUNK])
+def test_every_family_is_measured_on_the_second_halves_of_the_long_sequences(
+    monkeypatch: pytest.MonkeyPatch, family: str, chunk: int
+) -> None:
+    monkeypatch.setattr(signals, "_CHUNK", chunk)
     model = tiny.build(family, dropout=0.5)
     ids, targets, layout = packed(5, 12, 4, 9)
     found = measure(model, ids, targets, layout, view=12)
@@ -135,6 +139,10 @@ def test_of_many_sequences_the_first_are_read_and_of_short_ones_none() -> None:
     found = measure(model, *packed(*[20] * 60), view=20)
     assert found is not None
     assert found.tokens == 51 * 10  # 1,020 tokens are read whole
+    ids, targets, _ = packed(*[20] * 60)
+    alone = measure(model, ids[:1_020], targets[:1_020], Layout.packed([20] * 51), view=20)
+    assert alone is not None
+    np.testing.assert_allclose(found, alone, atol=1e-6)
     assert measure(model, *packed(10, 3, 0), view=20) is None
     assert measure(model, *packed(1, 1), view=1) is None
 

@@ -79,10 +79,12 @@ def test_a_student_that_agrees_learns_nothing(is_reverse: bool) -> None:
 
 
 @pytest.mark.parametrize("is_reverse", [False, True])
+@pytest.mark.parametrize("share", [0.25, np.linspace(0, 1, 9)])
 def test_chunks_give_the_same_and_no_more_logits_exist_than_allowed(
-    monkeypatch: pytest.MonkeyPatch, is_reverse: bool
+    monkeypatch: pytest.MonkeyPatch, is_reverse: bool, share: Any
 ) -> None:
     x, weight, targets, teaching = arrays(9)
+    teaching = teaching._replace(share=share)
     whole = outcome(x, weight, targets, teaching._replace(is_reverse=is_reverse))
     made = []
     distillation: Any = sys.modules["minigrad.ops.distillation"]

@@ -89,3 +89,9 @@ def test_what_was_not_chosen_gets_no_gradient_even_if_that_is_infinite() -> None
         x.max(axis=1).sqrt().sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [[np.inf, 0.0]]
+
+
+def test_the_gradient_of_an_absolute_value_is_zero_at_zero() -> None:
+    x = Tensor([-2.0, 0.0, 3.0], requires_grad=True)
+    ops.absolute(x).sum().backward()
+    assert np.asarray(x.grad).tolist() == [-1, 0, 1]

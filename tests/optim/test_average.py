@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad import InputError, nn
+from minigrad.kernels import threads
 from minigrad.optim import WeightAverage, average
+from minigrad.system import hardware
 
 
 @given(
@@ -41,6 +43,24 @@ def check_average(decay: float, steps: int, seed: int) -> None:
     for index, found in enumerate(mean.values()):
         wanted = sum(count * weights[index] for count, weights in zip(counts, seen, strict=True)) / sum(counts)
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-14)
+
+
+def test_threads_share_the_pieces(shared_loops: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(average, "_TOGETHER", 4)
+    before, found = threads._pool.count if threads._pool is not None else hardware.threads(), set()
+    for count in (1, 2, 3):
+        threads.set_threads(count)
+        layer = nn.Linear(7, 5)
+        layer.initialise(0)
+        mean = WeightAverage(layer.parameters(), 0.5)
+        for step in (1, 2, 3):
+            layer.weight.data = layer.weight.data + step
+            mean.update(step)
+        with mean.in_place():
+            found.add(layer.weight.data.tobytes())
+    threads.set_threads(before)
+    assert len(found) == 1
+    assert {2, 3} <= {*shared_loops}
 
 
 def test_the_average_takes_the_place_of_the_weights_inside_the_block_only() -> None:

@@ -53,7 +53,11 @@ def _precision(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.mark.usefixtures("_precision")
 @pytest.mark.parametrize("rows", [1, 16, 17])
 @pytest.mark.parametrize("transposed", [False, True])
-def test_products_are_those_of_the_values(rows: int, transposed: bool) -> None:
+@pytest.mark.parametrize("widened", [100, 1 << 22])  # elements that are widened at a time: a part of the matrix, or all
+def test_products_are_those_of_the_values(
+    monkeypatch: pytest.MonkeyPatch, rows: int, transposed: bool, widened: int
+) -> None:
+    monkeypatch.setattr("minigrad.quantised.parameter._WIDENED", widened)
     weight, bias = parameter(40, 50, "int8", transposed), nn.Parameter(RNG.normal(size=50 if transposed else 40))
     x = Tensor(RNG.normal(size=(rows, 1, 40 if transposed else 50)).astype(np.float32))
     found = QuantisedLinear(weight, bias)(x)

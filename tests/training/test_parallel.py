@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
 from minigrad.system import blas, forks, hardware, processors
 from minigrad.training.folder import metrics
-from minigrad.training.parallel import Replicas, copies_pay, num_replicas, replica
+from minigrad.training.parallel import Replicas, _add_range, copies_pay, num_replicas, replica
 from minigrad.training.run import Run
 from tests import small_runs
 from tests.killed_runs import killed_at
@@ -223,3 +224,14 @@ def test_a_process_without_a_sequence_measures_nothing() -> None:
     """Of two processes, one has no part of a batch of a single sequence, and may write its log before any other."""
     model = build("vidya-v2", "float32")
     assert Replicas(model, 1, 0).measurements() == {}
+
+
+def test_threads_share_a_sum_of_gradients(shared_loops: list[int]) -> None:
+    before = threads._pool.count if threads._pool is not None else hardware.threads()
+    for count in (1, 2, 3):
+        threads.set_threads(count)
+        total = np.zeros(100, np.float32)
+        threads.over_rows(partial(_add_range, total, np.ones(100, np.float32)), 100, 1)
+        assert (total == 1).all()
+    threads.set_threads(before)
+    assert {2, 3} <= {*shared_loops}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minigrad.data.tokens import documents as documents_module
 from minigrad.data.tokens.documents import Documents
 from minigrad.data.tokens.token_files import TokenFile
 from minigrad.errors import InputError
@@ -84,6 +85,16 @@ def test_an_epoch_of_short_documents_is_whole_documents(lengths, seed):
     per_step = 2 * 16 * len(lengths) / sum(lengths)
     assert documents.describe(2) == f": about {per_step:.2g} documents and 0 pieces of longer ones"
     assert (documents.tokens_before(3, seed=seed, batch_size=2), documents.tokens_per_pass(2)) == (96, sum(lengths))
+
+
+@pytest.mark.parametrize("part", [1, 5, 7])
+def test_the_ends_of_a_long_text_are_found_part_by_part(part, monkeypatch):
+    row = row_of([3, 1, 9, 2, 14])
+    whole = Documents(row, 4)
+    monkeypatch.setattr(documents_module, "_PART", part)
+    in_parts = Documents(row, 4)
+    assert in_parts.starts.tolist() == whole.starts.tolist()
+    assert in_parts.lengths.tolist() == whole.lengths.tolist()
 
 
 def test_one_document_a_step_is_no_plural():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from minigrad.kernels.attention import plan as plans
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
 from minigrad.kernels.attention.plan import Plan, arithmetic_for, is_moderate, moderate_sequences
+from minigrad.kernels.attention.tiles import COLUMNS, KEYS
 from minigrad.kernels.cpu import SPLIT, Block
 from minigrad.kernels.gemm import backend as products
 from tests.kernels.attention.twins import Array, attention, causal_case
@@ -69,8 +71,10 @@ def test_extreme_values_are_not_split(monkeypatch: Any) -> None:
     assert is_moderate(x, x * 0, x[:0], x * np.float32(1e-10), x * np.float32(-1e10))
 
 
-def test_a_sequence_is_judged_by_its_own_values() -> None:
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_sequence_is_judged_by_its_own_values(precision: str) -> None:
     """Not by those of its neighbours, nor by what else lies in a cache: its result has the same bits alone."""
+    products.use("auto", precision)
     q, k, v, plan = causal_case(np.float32, [40, 9, 30], past=3, heads=(2, 1, 5))
     plan_alone = Plan(plan.offsets[:2], plan.ranges[:1], plan.visible[:40], 0.3)
     alone = leaves(attention_forward(q[:40], k[:43], v[:43], plan_alone))
@@ -99,8 +103,24 @@ def test_which_sequences_are_moderate() -> None:
         assert is_moderate(*part) == (first in (0, 16))
 
 
-def test_bfloat16_rounds_the_factors_of_attention() -> None:
-    q, k, v, plan = causal_case(np.float32, [50])
+LENGTHS = [
+    ([50], 0, None),
+    ([2 * KEYS + 5], 0, None),  # keys in three tiles
+    ([KEYS + COLUMNS + 1, 3], 0, 40),  # queries that see no key of the first tile
+    ([7, 40], 2 * KEYS, KEYS + 9),
+    ([200], 0, 64),
+]
+
+
+def windowed_case(lengths: list[int], past: int, window: int | None) -> Any:
+    """Return queries, keys, values and a plan in float32, in which a query sees the last `window` keys."""
+    q, k, v, plan = causal_case(np.float32, lengths, past, heads=(4, 2, 20))
+    return q, k, v, plan if window is None else replace(plan, first_visible=np.maximum(plan.visible - window, 0))
+
+
+@pytest.mark.parametrize(("lengths", "past", "window"), LENGTHS)
+def test_bfloat16_rounds_the_factors_of_attention(lengths: list[int], past: int, window: int | None) -> None:
+    q, k, v, plan = windowed_case(lengths, past, window)
     full, _ = attention_forward(q, k, v, plan)
     products.use("auto", "bfloat16")
     out, _ = attention_forward(q, k, v, plan)
@@ -114,8 +134,9 @@ def test_bfloat16_rounds_the_factors_of_attention() -> None:
     np.testing.assert_allclose(attention_forward(q64, k64, v64, plan)[0], full, rtol=0, atol=1e-5)
 
 
-def test_gradients_in_bfloat16_are_close() -> None:
-    q, k, v, plan = causal_case(np.float32, [50])
+@pytest.mark.parametrize(("lengths", "past", "window"), LENGTHS)
+def test_gradients_in_bfloat16_are_close(lengths: list[int], past: int, window: int | None) -> None:
+    q, k, v, plan = windowed_case(lengths, past, window)
     dout = np.random.default_rng(1).normal(size=q.shape).astype(np.float32)
     found = []
     for precision in ("float32", "bfloat16"):

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minigrad.kernels.decoding.kept import Kept, empty_rows, keep_rows
+from minigrad.kernels import threads
+from minigrad.kernels.decoding.kept import Kept, empty_rows, keep_rows, widened_texts
 from minigrad.typing import Array
 from tests.kernels.decoding.kept_twins import packed
 
@@ -32,3 +33,21 @@ def test_a_number_half_way_between_two_is_rounded_in_one_way(dtype: Any) -> None
 
 def test_numbers_too_small_for_an_inverse_are_kept_as_zeros() -> None:
     assert not stored(np.full((1, 1, 6), 1e-39, np.float32))[..., :6].any()
+
+
+@pytest.mark.usefixtures("_restore_pool")
+@pytest.mark.parametrize("format", ["int8", "bfloat16"])
+def test_threads_share_the_rows_of_a_text(shared_loops: list[int], format: str) -> None:
+    rng, counts = np.random.default_rng(0), np.array([50, 0, 70])
+    memory, found = empty_rows(format, (2, 3, 80, 2, 6), np.float32), list[Array]()
+    kept = Kept.of(memory)
+    x = rng.normal(size=(2 * 3 * 80, 2, 6)).astype(np.float32)
+    keep_rows(x, kept, np.arange(len(x)), np.arange(len(x)))
+    for count in (1, 2, 3):
+        threads.set_threads(count)
+        found.append(widened_texts(kept, 1, counts, np.float32))
+    assert {2, 3} <= {*shared_loops}
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+    wanted = x.reshape(2, 3, 80, 2, 6)[1]
+    np.testing.assert_allclose(found[0], np.concatenate([wanted[0, :50], wanted[2, :70]]), atol=0.03)

@@ -1,3 +1,5 @@
+import re
+
 import numba
 import pytest
 from hypothesis import given, settings
@@ -30,6 +32,14 @@ def test_the_fast_encoder_merges_as_the_naive_one(corpus, new):
     pairs = naive.learn_merges(dict.fromkeys(map(str.encode, corpus), 2), 60)
     for word in [*corpus, new]:
         assert list(encoder_of(pairs).encode(word)) == naive.encode_word(word.encode(), pairs)
+
+
+def test_a_word_too_long_for_the_workspace_leaves_the_words_and_texts_before_it():
+    texts, pairs = ["a b", "", "b " + "a" * 1000 + " b", "a" * 700, "b a"], [(97, 97), (256, 256)]
+    words = [re.findall(" ?[ab]+", text) for text in texts]
+    wanted = [[number for word in each for number in naive.encode_word(word.encode(), pairs)] for each in words]
+    assert [list(ids) for ids in encoder_of(pairs, "gpt2").encode_batch(texts)] == wanted
+    assert [list(encoder_of(pairs, "gpt2").encode(text)) for text in texts] == wanted
 
 
 def test_known_words_give_the_same_ids_again():
