@@ -40,7 +40,7 @@ class PlaceSettings(Group):
     texts: int = option(64, "texts that a model writes at once, at most", at_least=1, at_most=1024)
     context: int | None = option(
         None,
-        "tokens of a text with its prompt, at most; no more than each model's",
+        "the most tokens that a text may have with its prompt; at most the context of every model",
         at_least=2,
         at_most=10**9,
         none_means="the model's context",

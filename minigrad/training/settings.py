@@ -180,8 +180,8 @@ class OptimisationSettings(LengthSettings):
         "muon orthogonalises the updates of the matrices within layers: it learns more in a step, and takes more time; "
         "sgd follows the gradient itself, and learns much less",
         choices=("adamw", "muon", "sgd"),
-        none_means="muon if it takes less than a quarter of the FLOPs of a step, otherwise adamw, as for teaching and "
-        "for adapters",
+        none_means="adamw for teaching and for adapters; otherwise muon if it takes less than a quarter of the FLOPs "
+        "of a step, and adamw if it takes more",
     )
     weight_decay: float | None = option(
         None, "decay of the weight matrices towards zero", at_least=0, none_means="0.1, or 0.0001 with sgd"
@@ -293,7 +293,7 @@ class TeachingSettings(Group):
         filled=True,
     )
     teacher_share: float = option(0.5, "share of the teacher in the loss; the text has the rest", at_least=0, at_most=1)
-    teacher_temperature: float = option(1.0, "divides logits; above 1 rare tokens count", at_least=0.01, at_most=100)
+    teacher_temperature: float = option(1.0, "above 1, unlikely tokens count more", at_least=0.01, at_most=100)
     teacher_divergence: str = option(
         "forward",
         "forward: KL(teacher, student): all that the teacher expects counts; reverse: KL(student, teacher)",

@@ -109,7 +109,7 @@ def _add_train_flags(train: _Parser) -> None:
     train.add_argument("--special", dest="special_tokens", action="append", metavar="TOKEN", help=names)
     train.add_argument("--nfc", action="store_true", help="compose the text first: e and an accent become é")
     train.add_argument("--threads", type=_count(1), metavar="N", help="default: all processors; the result is the same")
-    least, tables = _count(MIN_MEMORY >> 20), "for tables (default: 1024)"
+    least, tables = _count(MIN_MEMORY >> 20), "memory for counting words and pairs (default: 1024)"
     train.add_argument("--max-memory", type=least, default=1024, metavar="MIB", help=tables)
     train.add_argument("--glob", metavar="PATTERN", help="which files of a folder to read (default: *)")
     broken = "bytes that are not UTF-8 are refused, or replaced by U+FFFD (default: strict)"
@@ -127,7 +127,7 @@ def _add_files(parser: _Parser, content: str) -> None:
 
 def _add_split(parser: _Parser) -> None:
     """Add the split of a rank file."""
-    parser.add_argument("--split", help="for rank files, which do not say how text is cut")
+    parser.add_argument("--split", help="how text is cut into words, for a .tiktoken file, which does not say it")
 
 
 def _add_allow_special(parser: _Parser) -> None:
