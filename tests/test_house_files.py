@@ -106,6 +106,7 @@ LAWS = {
     "tests/models/test_cache_formats.py",
     "tests/models/test_causality.py",
     "tests/models/test_causality_by_default.py",
+    "tests/models/test_gradients_by_default.py",
     "tests/models/test_experts.py",
     "tests/models/test_gradients_and_learning.py",
     "tests/models/test_packed.py",
