@@ -13,6 +13,7 @@ from minigrad.autograd import graph, observers
 from minigrad.autograd.operators import OPS
 from minigrad.kernels import threads
 from minigrad.kernels.gemm import backend as products
+from minigrad.system import hardware
 
 # The first example of a test may compile kernels, so neither a deadline nor "too slow" means anything here.
 settings.register_profile("minigrad", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
@@ -35,6 +36,14 @@ def _switches_are_turned_back() -> Iterator[None]:
     }
     products.use(*_PRODUCTS)  # so that of several tests only the one that left it fails
     assert not any(left.values()), f"the test left {[what for what, is_left in left.items() if is_left]}"
+
+
+@pytest.fixture
+def _restore_pool() -> Iterator[None]:
+    """Give kernels the number of threads again that they had before the test."""
+    before = threads._pool.count if threads._pool is not None else hardware.threads()
+    yield
+    threads.set_threads(before)
 
 
 @pytest.fixture

@@ -6,17 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from minigrad.kernels import threads
 from minigrad.kernels.gemm import backend as products
-from minigrad.system import hardware
-
-
-@pytest.fixture
-def _restore_pool() -> Iterator[None]:
-    """Give kernels the number of threads again that they had before the test."""
-    before = threads._pool.count if threads._pool is not None else hardware.threads()
-    yield
-    threads.set_threads(before)
 
 
 @pytest.fixture

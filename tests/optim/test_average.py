@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from minigrad import InputError, nn
 from minigrad.kernels import threads
 from minigrad.optim import WeightAverage, average
-from minigrad.system import hardware
 
 
 @given(
@@ -45,9 +44,10 @@ def check_average(decay: float, steps: int, seed: int) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.usefixtures("_restore_pool")
 def test_threads_share_the_pieces(shared_loops: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(average, "_TOGETHER", 4)
-    before, found = threads._pool.count if threads._pool is not None else hardware.threads(), set()
+    found = set[bytes]()
     for count in (1, 2, 3):
         threads.set_threads(count)
         layer = nn.Linear(7, 5)
@@ -58,7 +58,6 @@ def test_threads_share_the_pieces(shared_loops: list[int], monkeypatch: pytest.M
             mean.update(step)
         with mean.in_place():
             found.add(layer.weight.data.tobytes())
-    threads.set_threads(before)
     assert len(found) == 1
     assert {2, 3} <= {*shared_loops}
 

@@ -226,12 +226,11 @@ def test_a_process_without_a_sequence_measures_nothing() -> None:
     assert Replicas(model, 1, 0).measurements() == {}
 
 
+@pytest.mark.usefixtures("_restore_pool")
 def test_threads_share_a_sum_of_gradients(shared_loops: list[int]) -> None:
-    before = threads._pool.count if threads._pool is not None else hardware.threads()
     for count in (1, 2, 3):
         threads.set_threads(count)
         total = np.zeros(100, np.float32)
         threads.over_rows(partial(_add_range, total, np.ones(100, np.float32)), 100, 1)
         assert (total == 1).all()
-    threads.set_threads(before)
     assert {2, 3} <= {*shared_loops}

@@ -76,6 +76,7 @@ def compiled(source: str) -> Any:
     tomorrow.
     """
     import jinja2.ext
+    import jinja2.nodes
     import jinja2.sandbox
 
     class Generation(jinja2.ext.Extension):
@@ -84,8 +85,9 @@ def compiled(source: str) -> Any:
         tags = {"generation"}  # noqa: RUF012  (as its base declares them)
 
         def parse(self, parser: Any) -> Any:
-            next(parser.stream)
-            return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            line = next(parser.stream).lineno
+            body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+            return jinja2.nodes.Scope(body, lineno=line)
 
     def refuse(message: object) -> NoReturn:
         raise jinja2.TemplateError(str(message))

@@ -41,5 +41,6 @@ def test_what_other_programs_add_to_jinja_is_there() -> None:
     form = (
         "{% if tools is not none or documents is not none %}tools{% endif %}"
         "{% generation %}{{ a | tojson(ensure_ascii=False) }}{% endgeneration %}{{ a | tojson(True, 1) }}"
+        "{% set x = 1 %}{% generation %}{% set x = 2 %}{% endgeneration %}{{ x }}"
     )
-    assert answers(form, {"a": ["\u00e9"]})[0][1] == {"text": '["\u00e9"]' + '[\n "\\u00e9"\n]'}
+    assert answers(form, {"a": ["\u00e9"]})[0][1] == {"text": '["\u00e9"]' + '[\n "\\u00e9"\n]1'}
