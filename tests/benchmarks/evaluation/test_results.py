@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -228,7 +229,7 @@ def test_what_pairing_gains_in_short_runs_is_what_the_runs_give(name: str) -> No
 
 
 def test_the_differences_that_passed_again_on_the_test_text_are_counted() -> None:
-    passed, again, on_longer = 0, 0, 0
+    passed, again, on_longer = Counter[tuple[str, str]](), 0, 0
     for path in sorted((FOLDER / "tables").iterdir()):
         study, results, name = of_table(path)
         for comparison, length in product(study.comparisons(), study.judged):
@@ -244,13 +245,17 @@ def test_the_differences_that_passed_again_on_the_test_text_are_counted() -> Non
                 assert compared.both.mean * other.both.mean > 0
                 assert p_again is not None
                 assert p_again < 0.05 or low < compared.both.mean < high
-                passed, again = passed + 1, again + (p_again < 0.05)
-                of_64 = name in ("vidya_short", "vidya_without") and "vocabulary of 512" not in arm
-                on_longer += of_64 and length == 256
+                passed[name, f"{arm}, {comparison.corpus}"] += 1
+                again += p_again < 0.05
+                learned = results.of(comparison, arm).values()
+                control = results.of(comparison, study.control).values()
+                contexts = {run["settings"]["context"] for run in (*learned, *control)}
+                on_longer += p_again < 0.05 and length == 256 and 64 in contexts
     record = read()["passed-again"]
-    assert record.value("passed on the validation text") == passed
+    assert record.value("passed on the validation text") == passed.total()
+    assert record.value("of these, arms that passed at another length too") == passed.total() - len(passed)
     assert record.value("passed again on the test text") == again
-    assert on_longer == 6
+    assert record.value("passed again, of models that learned from 64 tokens, on 256") == on_longer
 
 
 def length_of(study: Study) -> str:

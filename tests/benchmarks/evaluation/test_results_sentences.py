@@ -288,6 +288,14 @@ def test_what_is_said_of_the_two_versions_of_vidya_in_equal_time_is_what_the_run
     assert floats(printed) == pytest.approx(shown(of_test), abs=5.1e-5)
 
 
+def scatter_of_pairs(name: str, length: int) -> float:
+    """Return the standard deviation of paired differences, pooled over the arms of a study."""
+    study, results = load(name)
+    control, *others = judged(study, results, study.comparisons()[0], length).values()
+    apart = [np.subtract(each.compared.scores, control.compared.scores) for each in others]
+    return float(np.sqrt(np.var(apart, axis=1, ddof=1).mean()))
+
+
 def test_what_is_said_of_vidya_without_a_change_on_source_code_is_what_the_runs_give() -> None:
     study, results = load("vidya_without_code")
     (comparison,), record = study.comparisons(), read()["vidya-without-code"]
@@ -302,11 +310,41 @@ def test_what_is_said_of_vidya_without_a_change_on_source_code_is_what_the_runs_
     assert record.value("processor time of nine layers of 64, of four of 96") == pytest.approx(
         times[0] / times[1], abs=5e-3
     )
+    sizes = [next(iter(runs.values()))["parameters"] for runs in (wide, whole)]
+    more = record.value("parameters of four layers of 96, more than nine of 64")
+    assert more == pytest.approx(100 * (sizes[0] / sizes[1] - 1), abs=0.5)
+    (printed,) = record.values("scatter of pairs here, 64, 256; on python-docs")
+    names = ("vidya_without_code", "vidya_without")
+    scatter = [scatter_of_pairs(name, length) for name in names for length in study.judged]
+    assert floats(printed) == pytest.approx(scatter, abs=5.1e-5)
     opened = {length: judged(study, results, comparison, length, "test") for length in study.judged}
     for arm in (each.name for each in study.arm if each.name != study.control):
         (printed,) = record.values(f"on the test text, 64 and 256: {arm}")
         expected = [each for found in opened.values() for each in (found[arm].compared.both.mean, found[arm].p)]
         assert floats(printed) == pytest.approx(expected, abs=5.1e-5)
+
+
+def test_a_second_answer_to_the_question_of_an_ablation_is_corrected_for_both() -> None:
+    study, results = load("wiola_without_code")
+    (printed,) = read()["wiola-without-code"].values(
+        "p of dual streams, also corrected for the ablation: validation, test"
+    )
+    found = [
+        judged(study, results, study.comparisons()[0], 256, part)["without dual streams (SwiGLU)"].p
+        for part in ("documents", "test")
+    ]
+    assert floats(printed) == pytest.approx([2 * (p or 0) for p in found], abs=5.1e-4)
+
+
+def test_all_llamas_with_gelu_had_learned_to_copy_and_no_other_run_of_the_study() -> None:
+    study, results = load(RATES)
+    by_arm = {
+        arm.name: [nats(run, 256)[0] for run in results.of(study.comparisons()[0], arm.name).values()]
+        for arm in study.arm
+    }
+    ends = floats(read()["wiola-or-llama-rates"].values("nats, repeated pairs, of the four GELU")[0])
+    assert ends == pytest.approx([min(by_arm[GELU]), max(by_arm[GELU])], abs=5.1e-3)
+    assert ends[1] < 2.2 < min(min(found) for name, found in by_arm.items() if name != GELU)
 
 
 def test_what_is_said_of_a_larger_vocabulary_is_what_the_runs_give() -> None:
