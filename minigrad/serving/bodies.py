@@ -204,8 +204,8 @@ def _fields(kind: type[Kind], given: dict[str, Any], own: str) -> Kind:
 
 
 def _include_usage(value: Any) -> bool:
-    found = value.get("include_usage") if isinstance(value, dict) else ""
-    if not isinstance(found, bool | None) or set(value) - {"include_usage", "include_obfuscation"}:
+    is_known = isinstance(value, dict) and value.keys() <= {"include_usage", "include_obfuscation"}
+    if not is_known or not isinstance(found := value.get("include_usage"), bool | None):
         raise RefusedError(
             f"stream_options takes an object with include_usage, not {shown(value)}", field="stream_options"
         )
