@@ -8,6 +8,12 @@ A function that a kernel calls is inlined (`forceinline`). Otherwise the kernel'
 own, and a process would call whichever of several copies it compiled or loaded first; they are optimised for different
 callers and differ in the last bits, so results would depend on what the process did before.
 
+A kernel borrows its arrays: whoever calls it owns them, and keeps them until it returns. So it counts no references.
+Numba would count one for every slice, and for every tuple that holds an array: an atomic operation, which takes as long
+as a row of a small matrix. Only a kernel that makes arrays must count, so that their memory is freed: it is
+`allocating`. It is best that it does nothing else, and gives the arrays to a kernel with the loops. No other kernel may
+return an array: who gets it would believe that it has been counted.
+
 Numba compiles and optimises an inlined function by itself too, with the functions that it calls, before its caller.
 So the innermost function of a chain of five is optimised five times. One that is `pasted` is not: it becomes a part of
 its caller before anything is compiled.
@@ -38,13 +44,27 @@ from minigrad.system.hardware import may_use_tiles
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-__all__ = ["KERNELS", "carray", "emits", "exact", "intrinsic", "is_stored", "kernel", "overload", "pasted", "types"]
+__all__ = [
+    "KERNELS",
+    "allocating",
+    "carray",
+    "emits",
+    "exact",
+    "intrinsic",
+    "is_stored",
+    "kernel",
+    "overload",
+    "pasted",
+    "types",
+]
 
 KERNELS: dict[str, Callable[..., object]] = {}
 """Every kernel by room, file and name, such as "rowwise.softmax._softmax_rows"; one of another package by all of its
 module."""
 
-_INLINED: Any = {"forceinline": True, "no_cfunc_wrapper": True}  # and nothing calls a kernel from C
+_INLINED = {"forceinline": True, "no_cfunc_wrapper": True}  # and nothing calls a kernel from C
+_BORROWING: Any = {**_INLINED, "_nrt": False}
+_ALLOCATING: Any = {**_INLINED, "_nrt": True}
 _PASTED: Any = {"inline": "always", "no_cfunc_wrapper": True}
 _EXACT = {"nsz", "arcp", "contract"}
 _FAST = _EXACT | {"reassoc"}
@@ -135,8 +155,13 @@ class CodeCache(FunctionCache):
 
 
 def kernel(function: Function) -> Function:
-    """Compile a loop, with `reassoc`."""
-    return _compile(function, _FAST, _INLINED)
+    """Compile a loop, with `reassoc`; Numba refuses to compile one that makes an array."""
+    return _compile(function, _FAST, _BORROWING)
+
+
+def allocating(function: Function) -> Function:
+    """Compile a loop that makes arrays, or calls an `allocating` function, with `reassoc`."""
+    return _compile(function, _FAST, _ALLOCATING)
 
 
 def pasted(function: Function) -> Function:
@@ -152,7 +177,7 @@ def exact(function: Function) -> Function:
 
     The rounding trick of the exponential subtracts the number just added; `reassoc` would cancel the two.
     """
-    return _compile(function, _EXACT, _INLINED)
+    return _compile(function, _EXACT, _BORROWING)
 
 
 def _compile(function: Function, flags: set[str], inlining: Any) -> Function:
@@ -175,13 +200,16 @@ def is_stored(compiled: Callable[..., object]) -> bool:
     return _FOLDER is not None and any(_FOLDER.rglob(f"{file}.{compiled.__name__}-*.nbi"))
 
 
-def overload(function: Callable[..., object], *, strict: bool = True) -> Callable[[Function], Function]:
+def overload(
+    function: Callable[..., object], *, strict: bool = True, makes_array: bool = False
+) -> Callable[[Function], Function]:
     """Return a decorator for the function that chooses, from the types of the arguments, the code that kernels run in
-    place of `function`.
+    place of `function`, and whether this code makes an array.
 
     Plain Python (NUMBA_DISABLE_JIT=1) runs `function` itself.
     """
-    decorator: Callable[[Function], Function] = numba_overload(function, jit_options=_INLINED, strict=strict)
+    options = _ALLOCATING if makes_array else _BORROWING
+    decorator: Callable[[Function], Function] = numba_overload(function, jit_options=options, strict=strict)
     return decorator
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numba
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from minigrad.kernels import jit
+from minigrad.kernels.attention.factors import memory_for
 from minigrad.kernels.decoding.machine import run_program
 from minigrad.kernels.jit import KERNELS, host_features
 from minigrad.kernels.rowwise import softmax
@@ -98,6 +100,42 @@ def test_sums_may_be_reordered_in_a_kernel_and_not_in_an_exact_function() -> Non
         assert kernel(one, large) == 1  # y - y is cancelled: the exponential would lose its rounding
     finally:
         for name in [name for name in KERNELS if name.endswith("add_and_subtract")]:
+            del KERNELS[name]
+
+
+_MAKERS = {"arange", "array", "copy", "empty", "empty_like", "full", "ones", "zeros", "zeros_like"}
+
+
+def _makes_arrays(function: Any) -> bool:
+    """Return whether a compiled function makes arrays, itself or in one that it calls."""
+    if not hasattr(function, "py_func"):
+        return function is memory_for
+    names, known = set(function.py_func.__code__.co_names), function.py_func.__globals__
+    spaces = [known, *(vars(known[name]) for name in names & known.keys() if isinstance(known[name], ModuleType))]
+    return bool(_MAKERS & names) or any(_makes_arrays(space[name]) for space in spaces for name in names & space.keys())
+
+
+def test_kernels_that_make_arrays_are_allocating_and_only_these() -> None:
+    # Another kernel would count no references: what an allocating function returned to it would never be freed.
+    for name, kernel in KERNELS.items():
+        if kernel.targetoptions.get("inline") != "always":  # what is pasted is compiled as a part of its callers
+            assert kernel.targetoptions["_nrt"] == _makes_arrays(kernel), name
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_kernel_that_makes_an_array_is_refused_unless_it_is_allocating() -> None:
+    def size_of_zeros(count: int) -> int:
+        return int(np.zeros(count).size)
+
+    def also_size_of_zeros(count: int) -> int:
+        return int(np.zeros(count).size)
+
+    try:
+        with pytest.raises(numba.core.errors.TypingError, match="returning of array"):
+            jit.kernel(size_of_zeros)(3)
+        assert jit.allocating(also_size_of_zeros)(3) == 3
+    finally:
+        for name in [name for name in KERNELS if name.endswith("size_of_zeros")]:
             del KERNELS[name]
 
 

@@ -82,6 +82,8 @@ def test_kernel_equals_its_twin(name: str, dtype: Any, data: st.DataObject) -> N
     with np.errstate(invalid="ignore"):  # BLAS may multiply what lies behind a short row, and warn of it
         wanted = leaves(row.twin(*expected))
     assert len(returned) == len(wanted)
+    if not numba.config.DISABLE_JIT and not KERNELS[name].targetoptions.get("_nrt", True):  # type: ignore[attr-defined]
+        assert not any(isinstance(each, np.ndarray) for each in returned), "a kernel that counts no references"
     if row.only_sizes:
         assert all(array.size >= size for array, size in zip(returned, wanted, strict=True))
         return

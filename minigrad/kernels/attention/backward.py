@@ -26,14 +26,14 @@ from minigrad.kernels.attention.plan import (
     task_of,
 )
 from minigrad.kernels.attention.queries import QueryPanel, add_queries, apply_mask, draw_panel, round_panel
-from minigrad.kernels.attention.tile_gradients import Saved
+from minigrad.kernels.attention.tile_gradients import Saved, Workspace
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
-from minigrad.kernels.attention.visible import all_finite
+from minigrad.kernels.attention.visible import packs_finite
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
 from minigrad.kernels.gemm.backend import rounds
 from minigrad.kernels.gemm.narrow import round_bfloat16
 from minigrad.kernels.gemm.packing import Matrix
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import allocating, kernel
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
@@ -51,12 +51,13 @@ def write_key_gradient(sums: Array, tile: Tile, heads: HeadGroup, gradient: Arra
 
 
 @kernel
-def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients, start: int, stop: int) -> None:
+def _add_gradients_in(
+    inputs: Inputs, saved: Saved, gradients: Gradients, start: int, stop: int, memory: Workspace
+) -> None:
     """Write the gradients of the keys and values of tasks start to stop, and add those by the queries to dq."""
     q, k, v, _, _, seen, kv_heads, scale, draws, arithmetic = inputs
     flat_k, flat_v, width, size = k.reshape(-1), v.reshape(-1), k.shape[1], k.shape[1] // kv_heads
     height, zero, (dq, dk, dv) = round_up(size, ROWS), q.dtype.type(0), gradients
-    memory = tiles.backward_workspace(q, arithmetic.packed, size)
     scores, slopes, mask, drawn, packing = memory.scores, memory.slopes, memory.mask, memory.drawn, memory.packing
     configure_tiles(TILE_CONFIGURATION)
     for number in range(start, stop):
@@ -64,7 +65,8 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
         for begin in range(0, num_keys, KEYS):
             n, place = min(KEYS, num_keys - begin), (first_key + begin) * width + heads.head * size
             m, k_lines = round_up(n, COLUMNS), Matrix(flat_k, place, width, False, n, size)
-            k_columns, k_is_finite = LeftFactor(memory.k_columns, 0, height, m), all_finite(k_lines)
+            k_columns = LeftFactor(memory.k_columns, 0, height, m)
+            k_is_finite = packs_finite(memory.k_columns, k_lines)
             pack_left(k_lines, LeftFactor(memory.k_rows, 0, m, size), packing)
             pack_left(Matrix(flat_v, place, width, False, n, size), LeftFactor(memory.v_rows, 0, m, size), packing)
             pack_left(Matrix(flat_k, place, width, True, size, n), k_columns, packing)
@@ -104,6 +106,14 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
             write_key_gradient(memory.dk, Tile(first_key + begin, n), heads, dk, memory.rows)
             write_key_gradient(memory.dv, Tile(first_key + begin, n), heads, dv, memory.rows)
     release_tiles()
+
+
+@allocating
+def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients, start: int, stop: int) -> None:
+    """Do what `_add_gradients_in` does, in a workspace of its own."""
+    size = inputs.k.shape[1] // inputs.kv_heads
+    memory = tiles.backward_workspace(inputs.q, inputs.arithmetic.packed, size)
+    _add_gradients_in(inputs, saved, gradients, start, stop, memory)
 
 
 def attention_backward(

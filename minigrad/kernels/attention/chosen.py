@@ -15,7 +15,7 @@ from minigrad.kernels.attention.factors import transpose
 from minigrad.kernels.attention.plan import Arithmetic, Gradients, Inputs, Plan, flat, task_of
 from minigrad.kernels.attention.queries import QueryPanel, first_query, next_query
 from minigrad.kernels.gemm.packing import Matrix
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import allocating, kernel
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
@@ -66,7 +66,7 @@ def keep_best(keys: Array, scores: Array, count: int, most: int) -> int:
     return kept
 
 
-@kernel
+@allocating
 def _choose_tasks(inputs: Inputs, chosen: Chosen, start: int, stop: int) -> None:
     """Choose the keys of all queries of tasks start to stop."""
     q, flat_k, width = inputs.q, inputs.k.reshape(-1), inputs.k.shape[1]
@@ -123,7 +123,7 @@ def _attend_rows(inputs: Inputs, chosen: Chosen, out: Array, start: int, stop: i
                     line[d] += p[c] * value[d]
 
 
-@kernel
+@allocating
 def _chosen_backward_tasks(
     inputs: Inputs, dout: Array, chosen: Chosen, gradients: Gradients, start: int, stop: int
 ) -> None:

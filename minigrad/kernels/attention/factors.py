@@ -16,6 +16,7 @@ from minigrad.kernels.attention.tiles import (
     by_kind,
     lane_size,
     packed_steps,
+    panel_product,
     round_up,
 )
 from minigrad.kernels.codegen.microkernel import Panel
@@ -35,7 +36,7 @@ def _memory_for_words(packed: Array, lanes: int, steps: int) -> Array:
     return memory[-memory.ctypes.data % 64 // 4 :]
 
 
-memory_for = by_kind(0, _memory_for_elements, _memory_for_words, _memory_for_words)
+memory_for = by_kind(0, _memory_for_elements, _memory_for_words, _memory_for_words, makes_array=True)
 """Return memory for a factor of this many rows (or columns) and steps, of the type of `packed`."""
 
 
@@ -79,17 +80,22 @@ pack_right = by_kind(1, _pack_right_elements, _pack_right_split, _pack_right_pai
 """Pack a right factor; its columns are the COLUMNS lanes of the source."""
 
 
-def _panel_itself(panel: Array, steps: int, target: Array, scratch: PackScratch) -> Array:
-    return panel
+def _product_with_elements(
+    left: LeftFactor, panel: Array, depth: int, packed: Array, scratch: PackScratch, result: Array, add: bool
+) -> None:
+    panel_product(left, panel, depth, result, 0, add)
 
 
-def _panel_in_words(panel: Array, steps: int, target: Array, scratch: PackScratch) -> Array:
-    pack_right(Matrix(panel, 0, COLUMNS, True, COLUMNS, steps), target, scratch)
-    return target
+def _product_with_words(
+    left: LeftFactor, panel: Array, depth: int, packed: Array, scratch: PackScratch, result: Array, add: bool
+) -> None:
+    pack_right(Matrix(panel, 0, COLUMNS, True, COLUMNS, depth), packed, scratch)
+    panel_product(left, packed, depth, result, 0, add)
 
 
-as_right = by_kind(2, _panel_itself, _panel_in_words, _panel_in_words)
-"""Return the right factor that is this panel of `steps` rows: the panel itself, or words packed in `target`."""
+product_with_panel = by_kind(3, _product_with_elements, _product_with_words, _product_with_words)
+"""Set the panel `result` to the product of a left factor and a panel of `depth` rows, or add it; a panel of elements
+is a right factor as it is, others are packed into `packed`."""
 
 
 @kernel

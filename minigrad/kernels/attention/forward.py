@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right, transpose
+from minigrad.kernels.attention.factors import memory_for, pack_left, pack_right, product_with_panel, transpose
 from minigrad.kernels.attention.plan import Denominators, HeadGroup, Inputs, Plan, Seen, task_of
 from minigrad.kernels.attention.queries import (
     QueryPanel,
@@ -28,10 +28,10 @@ from minigrad.kernels.attention.queries import (
     round_panel,
 )
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
-from minigrad.kernels.attention.visible import add_keys, all_finite
+from minigrad.kernels.attention.visible import add_keys, packs_finite
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
 from minigrad.kernels.gemm.packing import Matrix, pack_scratch
-from minigrad.kernels.jit import kernel, pasted
+from minigrad.kernels.jit import allocating, kernel, pasted
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
@@ -47,21 +47,24 @@ class RunningSoftmax(NamedTuple):
 
 
 @pasted
-def forward_workspace(q: Array, packed: Array, size: int) -> Any:
+def forward_workspace(q: Array, packed: Array, size: int, num_keys: int) -> Any:
     """Return uninitialised memory for heads of `size` elements, of the types of `q` and, packed, of `packed`.
 
-    It is the rows of a panel of queries; these, and a tile of probabilities, as right factors; scores (keys of a tile,
-    COLUMNS); what is attended to (D rounded up, COLUMNS); `Seen` (COLUMNS,) int32 each; the running softmax; a mask
-    (keys of a tile, COLUMNS) and its draws (keys of a tile,); scratch memory of packing.
+    It is the keys of a sequence, and its values transposed, as left factors, tile by tile, and whether the values of
+    each tile are finite; the rows of a panel of queries; these, and a tile of probabilities, as right factors; scores
+    (keys of a tile, COLUMNS); what is attended to (D rounded up, COLUMNS); `Seen` (COLUMNS,) int32 each; the running
+    softmax; a mask (keys of a tile, COLUMNS) and its draws (keys of a tile,); scratch memory of packing.
     """
-    kind, width, height = q.dtype, KEYS * COLUMNS, round_up(size, ROWS)
+    kind, width, height, covered = q.dtype, KEYS * COLUMNS, round_up(size, ROWS), round_up(num_keys, KEYS)
+    k_left, v_left = memory_for(packed, covered, size), memory_for(packed, height, covered)
     q_right, p_right = memory_for(packed, COLUMNS, size), memory_for(packed, COLUMNS, KEYS)
     queries, scores, attended = np.empty(COLUMNS * size, kind), np.empty(width, kind), np.empty(height * COLUMNS, kind)
     seen = Seen(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, np.int32))
     largest, total = np.empty(COLUMNS, kind), np.empty(COLUMNS, kind)
     softmax = RunningSoftmax(largest, total, np.empty(COLUMNS, kind), np.empty(COLUMNS, kind))
     mask, drawn, packing = np.empty(width, kind), np.empty(KEYS, kind), pack_scratch(q.reshape(-1))
-    return queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing
+    keys = k_left, v_left, np.empty(covered // KEYS, np.bool_)
+    return keys, queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing
 
 
 @kernel
@@ -118,14 +121,14 @@ def write_attended(
 
 
 @kernel
-def _attention_tasks(inputs: Inputs, out: Array, denominators: Denominators, start: int, stop: int) -> None:
-    """Compute tasks start to stop."""
+def _attend_in(inputs: Inputs, out: Array, denominators: Denominators, start: int, stop: int, workspace: Any) -> None:
+    """Compute tasks start to stop, in a workspace for at least as many keys as each of them has."""
     q, k, v, _, _, limits, kv_heads, scale, draws, arithmetic = inputs
     flat_k, flat_v, width, size = k.reshape(-1), v.reshape(-1), k.shape[1], k.shape[1] // kv_heads
     height, zero = round_up(size, ROWS), q.dtype.type(0)
-    workspace = forward_workspace(q, arithmetic.packed, size)
-    queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing = workspace
-    largest, total, rescale, _ = softmax
+    keys_left, queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing = workspace
+    (k_left, v_left, finite), (largest, total, rescale, _) = keys_left, softmax
+    k_size, v_size = KEYS * lane_size(k_left, size), height * lane_size(v_left, KEYS)
     lines = Matrix(queries, 0, size, False, COLUMNS, size)
     configure_tiles(TILE_CONFIGURATION)
     for number in range(start, stop):
@@ -133,17 +136,13 @@ def _attention_tasks(inputs: Inputs, out: Array, denominators: Denominators, sta
         if num_rows == 0:  # of a text in a cache that gets no token in this pass
             continue
         # Tile by tile, the keys are left factors of the scores, and the transposed values those of the result.
-        covered = round_up(num_keys, KEYS)
-        k_left = memory_for(arithmetic.packed, covered, size)
-        v_left, finite = memory_for(arithmetic.packed, height, covered), np.empty(covered // KEYS, np.bool_)
-        k_size, v_size = KEYS * lane_size(k_left, size), height * lane_size(v_left, KEYS)
-        for tile in range(finite.size):
+        for tile in range(round_up(num_keys, KEYS) // KEYS):
             n, place = min(KEYS, num_keys - tile * KEYS), (first_key + tile * KEYS) * width + heads.head * size
             m = round_up(n, COLUMNS)
             pack_left(Matrix(flat_k, place, width, False, n, size), LeftFactor(k_left, tile * k_size, m, size), packing)
             v_columns = LeftFactor(v_left, tile * v_size, height, m)
             pack_left(Matrix(flat_v, place, width, True, size, n), v_columns, packing)
-            finite[tile] = all_finite(Matrix(flat_v, place, width, False, n, size))
+            finite[tile] = packs_finite(v_left, Matrix(flat_v, place, width, False, n, size))
         for row in range(0, num_rows, COLUMNS):
             panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
             load_queries(q, panel, heads, queries)
@@ -162,21 +161,32 @@ def _attention_tasks(inputs: Inputs, out: Array, denominators: Denominators, sta
                     draw_panel(mask, drawn, keys, panel, heads, draws)
                     apply_mask(scores, mask, keys)
                 for i in range(height):
-                    for j in range(COLUMNS):
-                        attended[i * COLUMNS + j] *= rescale[j]
+                    sums = attended[i * COLUMNS : (i + 1) * COLUMNS]
+                    for j in range(sums.size):  # a loop of constant length would be unrolled into single elements
+                        sums[j] *= rescale[j]
                 if arithmetic.rounding:
                     round_panel(scores, keys)
                 if finite[tile]:
-                    probabilities = as_right(scores, keys.num_keys, p_right, packing)
                     place = tile * v_size + ROWS * lane_size(v_left, skipped)
                     v_tile = LeftFactor(v_left, place, height, round_up(n, COLUMNS))
-                    panel_product(v_tile, probabilities, keys.num_keys, attended, 0, True)
+                    product_with_panel(v_tile, scores, keys.num_keys, p_right, packing, attended, True)
                 else:
                     place = (first_key + keys.begin) * width + heads.head * size
                     add_keys(scores, keys, seen, Matrix(flat_v, place, width, False, n - skipped, size), attended)
             transpose(Matrix(attended, 0, COLUMNS, False, size, COLUMNS), queries)
             write_attended(queries, panel, heads, softmax, out, denominators)
     release_tiles()
+
+
+@allocating
+def _attention_tasks(inputs: Inputs, out: Array, denominators: Denominators, start: int, stop: int) -> None:
+    """Compute tasks start to stop."""
+    most = 0
+    for number in range(start, stop):
+        most = max(most, task_of(inputs, number).num_keys)
+    size = inputs.k.shape[1] // inputs.kv_heads
+    workspace = forward_workspace(inputs.q, inputs.arithmetic.packed, size, most)
+    _attend_in(inputs, out, denominators, start, stop, workspace)
 
 
 def attention_forward(q: Array, k: Array, v: Array, plan: Plan) -> tuple[Array, Denominators]:

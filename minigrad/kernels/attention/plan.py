@@ -67,7 +67,8 @@ def is_moderate(*factors: Array) -> bool:
     """
     exponents = []
     for x in factors:
-        largest = float(max(x.max(initial=0), -x.min(initial=0)))
+        rows = rows_of(x)
+        (largest,) = largest_values(rows, np.array([[0, len(rows)]])).tolist()
         if not math.isfinite(largest):
             return False
         exponents.append(math.frexp(largest)[1])
@@ -82,12 +83,19 @@ def largest_of_spans(words: Array, spans: Array, largest: Array) -> None:
     Words are the bits of float32, so the results are those of the largest absolute value; the bits of infinity and NaN
     are the highest.
     """
+    elements, width = words.reshape(-1), words.shape[1]
     for s in range(len(spans)):
-        found = np.uint32(0)
-        for i in range(spans[s, 0], spans[s, 1]):
-            for j in range(words.shape[1]):
-                found = max(found, words[i, j] & np.uint32(0x7FFFFFFF))
+        span, found = elements[spans[s, 0] * width : spans[s, 1] * width], np.uint32(0)
+        for i in range(span.size):
+            found = max(found, np.uint32(span[i] & np.uint32(0x7FFFFFFF)))
         largest[s] = found
+
+
+def largest_values(x: Array, spans: Array) -> Array:
+    """Return the largest absolute value in the rows of each span: x (rows, width) float32, spans (S, 2) -> (S,)."""
+    largest = np.empty(len(spans), np.uint32)
+    largest_of_spans(x.view(np.uint32), spans, largest)
+    return largest.view(np.float32)
 
 
 def moderate_sequences(q: Array, k: Array, v: Array, offsets: Array, ranges: Array) -> Array:
@@ -99,10 +107,9 @@ def moderate_sequences(q: Array, k: Array, v: Array, offsets: Array, ranges: Arr
     own, exponents = np.stack([offsets[:-1], offsets[1:]], axis=1), np.zeros((2, len(ranges)), np.int64)
     read, found = np.where(np.diff(own) > 0, ranges, 0), np.ones(len(ranges), bool)
     for x, spans in ((q, own), (k, read), (v, read)):
-        largest = np.empty(len(spans), np.uint32)
-        largest_of_spans(x.view(np.uint32), spans, largest)
-        found &= np.isfinite(largest.view(np.float32))
-        powers = np.frexp(largest.view(np.float32))[1]
+        largest = largest_values(x, spans)
+        found &= np.isfinite(largest)
+        powers = np.frexp(largest)[1]
         exponents += np.minimum(powers, 0), np.maximum(powers, 0)
     return found & (exponents[0] >= _LEAST_EXPONENT) & (exponents[1] <= _MOST_EXPONENT)
 

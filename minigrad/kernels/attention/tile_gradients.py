@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right
+from minigrad.kernels.attention.factors import memory_for, pack_left, pack_right, product_with_panel
 from minigrad.kernels.attention.plan import Denominators, HeadGroup, Inputs, Seen
 from minigrad.kernels.attention.queries import QueryPanel, first_query, hide_keys, load_queries, load_seen, next_query
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
-from minigrad.kernels.attention.visible import add_keys, add_rows, all_finite
+from minigrad.kernels.attention.visible import add_keys, add_rows, packs_finite
 from minigrad.kernels.gemm.packing import Matrix, PackScratch, pack_scratch
 from minigrad.kernels.jit import kernel, pasted
 from minigrad.kernels.rowwise.exponential import exp
@@ -127,13 +127,13 @@ def load_panel(inputs: Inputs, saved: Saved, panel: QueryPanel, heads: HeadGroup
     by_query, by_element = Matrix(rows, 0, size, False, COLUMNS, size), Matrix(rows, 0, size, True, size, COLUMNS)
     in_one_line = Matrix(rows, 0, COLUMNS * size, False, 1, COLUMNS * size)
     load_gradient(saved, inputs.seen, panel, heads, workspace)
-    finite = all_finite(in_one_line)
+    finite = packs_finite(workspace.q_right, in_one_line)
     pack_right(by_query, workspace.dout_right, packing)
     pack_left(by_element, LeftFactor(workspace.dout_columns, 0, height, COLUMNS), packing)
     load_queries(inputs.q, panel, heads, rows)
     pack_right(by_query, workspace.q_right, packing)
     pack_left(by_element, LeftFactor(workspace.q_columns, 0, height, COLUMNS), packing)
-    return finite and all_finite(in_one_line)
+    return finite and packs_finite(workspace.q_right, in_one_line)
 
 
 @pasted
@@ -145,8 +145,7 @@ def add_tile_gradients(tile: Tile, k_columns: LeftFactor, workspace: Workspace) 
     seen_columns = LeftFactor(k_columns.elements, start, height, k_columns.steps)
     q_columns = LeftFactor(workspace.q_columns, 0, height, COLUMNS)
     dout_columns = LeftFactor(workspace.dout_columns, 0, height, COLUMNS)
-    slopes_factor = as_right(slopes, tile.num_keys, workspace.slopes_right, packing)
-    panel_product(seen_columns, slopes_factor, tile.num_keys, workspace.dq, 0, False)
+    product_with_panel(seen_columns, slopes, tile.num_keys, workspace.slopes_right, packing, workspace.dq, False)
     padded = slice(tile.num_keys * COLUMNS, round_up(tile.num_keys, COLUMNS) * COLUMNS)
     scores[padded] = 0
     slopes[padded] = 0

@@ -91,11 +91,16 @@ def plain_block(left: Panel, right: Panel, depth: int, target: Target, add: bool
 
 
 def by_kind(
-    place: int, of_elements: Callable[..., Any], of_split: Callable[..., Any], of_pairs: Callable[..., Any]
+    place: int,
+    of_elements: Callable[..., Any],
+    of_split: Callable[..., Any],
+    of_pairs: Callable[..., Any],
+    makes_array: bool = False,
 ) -> Any:
     """Return a function that is one of three, by what an argument, or its first field, holds.
 
     It is the first one for elements, the second for words of three parts, and the third for words of one.
+    `makes_array` says whether it makes an array.
     """
 
     def choose(*arguments: Any) -> Callable[..., Any]:  # the compiler calls it with their types
@@ -108,7 +113,7 @@ def by_kind(
     def function(*arguments: Any) -> Any:
         return choose(*arguments)(*arguments)
 
-    overload(function, strict=False)(choose)
+    overload(function, strict=False, makes_array=makes_array)(choose)
     return function
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.kernels.attention.plan import Seen
-from minigrad.kernels.attention.tiles import COLUMNS, ROWS, Tile, round_up
+from minigrad.kernels.attention.tiles import COLUMNS, ROWS, Tile, by_kind, round_up
 from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.jit import kernel
 from minigrad.typing import Array
@@ -28,6 +28,17 @@ def all_finite(matrix: Matrix) -> Any:
         for i in range(line.size):
             count += 0 if abs(line[i]) < np.inf else 1
     return count == 0
+
+
+def _words_are_finite(packed: Array, matrix: Matrix) -> bool:
+    return True
+
+
+packs_finite = by_kind(0, lambda packed, matrix: all_finite(matrix), _words_are_finite, _words_are_finite)
+"""Return whether a matrix is finite, for which the memory `packed` is.
+
+Only of elements it must be asked: what words are packed of is finite (`minigrad.kernels.attention.plan.is_moderate`).
+"""
 
 
 @kernel

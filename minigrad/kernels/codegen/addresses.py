@@ -31,7 +31,7 @@ def elements_at(address: int, size: int, kind: Any) -> Array:
     return np.frombuffer(memory, kind)
 
 
-@overload(elements_at)
+@overload(elements_at, makes_array=True)
 def _elements_at(address, size, kind):  # type: ignore[no-untyped-def]
     return lambda address, size, kind: carray(_pointer(address), (size,), kind)
 

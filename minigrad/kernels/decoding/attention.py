@@ -21,7 +21,7 @@ from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.decoding.kept import Kept, has_second_scale, keep, row_bytes, widened
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
 from minigrad.kernels.gemm.narrow import dot
-from minigrad.kernels.jit import kernel, pasted
+from minigrad.kernels.jit import allocating, kernel, pasted
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.typing import Array
 
@@ -222,7 +222,7 @@ def heads_together(head: int, last: int) -> int:
     return HEADS if last - head >= HEADS else 1
 
 
-@kernel
+@allocating
 def score_span(
     queries: Array, span: KeptSpan, following: KeptSpan, heads: Heads, slow: Array, scores: Array, column: int
 ) -> None:
@@ -248,7 +248,7 @@ def score_span(
             head += count
 
 
-@kernel
+@allocating
 def add_span(
     weights: Array, column: int, span: KeptSpan, following: KeptSpan, heads: Heads, slow: Array, out: Array
 ) -> None:
@@ -338,7 +338,7 @@ def exponentials(scores: Array, scale: float) -> tuple[float, float]:
     return largest, total
 
 
-@kernel
+@allocating
 def relative_entropy(queries: Array, keys: Array, heads: Heads) -> float:
     """Return the mean entropy of the heads' attention to keys (n, kv_heads, size), as a share of its largest, ln n.
 

@@ -20,7 +20,7 @@ from minigrad.kernels.codegen.addresses import elements_at
 from minigrad.kernels.codegen.bits import bfloat16_bits, float32_of
 from minigrad.kernels.codegen.line_tile import BFLOAT16, FULL, INT8
 from minigrad.kernels.codegen.widening import LANES, widen_together
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import allocating, kernel
 from minigrad.kernels.threads import over_rows
 from minigrad.options import unknown
 from minigrad.typing import Array
@@ -127,7 +127,7 @@ def row_bytes(kept: Kept) -> int:
     return kept.size + _SCALES if kept.format == INT8 else 2 * kept.size
 
 
-@kernel
+@allocating
 def has_second_scale(size: int) -> Array:
     """Return for each element of a row (size,) int8: 1 if it uses the second scale, that of the slow half, else 0."""
     found = np.zeros(size, np.int8)
@@ -148,7 +148,7 @@ def scale_of(x: Array, first: tuple[int, int], last: tuple[int, int]) -> Any:
     return largest / np.float32(127) + unless_finite
 
 
-@kernel
+@allocating
 def widened(kept: Kept, text: int, start: int, stop: int, heads: tuple[int, int], like: Array) -> Array:
     """Return the rows of a text's tokens from `start` to `stop`, (tokens, heads, size) in the type of `like`.
 

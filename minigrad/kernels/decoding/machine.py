@@ -15,13 +15,13 @@ from minigrad.kernels.codegen.barrier import arrive_and_wait
 from minigrad.kernels.decoding import attention, products, rows
 from minigrad.kernels.decoding import program as codes
 from minigrad.kernels.decoding.program import Heads, Share, Step, Texts
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import allocating
 from minigrad.typing import Array
 
 _PAST_ALL = 1 << 62  # more than all threads count at all barriers
 
 
-@kernel
+@allocating
 def run_program(
     program: Array, eps: float, memory: Array, heads: Heads, texts: Texts, arrived: Array, share: Share
 ) -> None:

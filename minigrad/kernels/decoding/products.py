@@ -14,7 +14,7 @@ from minigrad.kernels.codegen.line_products import Lines, Vectors, multiply_line
 from minigrad.kernels.codegen.line_tile import GROUP, INT4, INT8, LINES, TEXTS
 from minigrad.kernels.decoding.lines import Packed, scales_of_groups
 from minigrad.kernels.decoding.program import LINEAR, Share, Step
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import allocating, kernel
 from minigrad.typing import Array
 
 
@@ -36,7 +36,7 @@ def part_of(size: int, share: Share) -> tuple[int, int]:
     return min(start * 16, size), min(stop * 16, size)
 
 
-@kernel
+@allocating
 def linear(memory: Array, step: Step, share: Share) -> None:
     """Compute a thread's share of the outputs of a linear layer, whose matrix lies in lines of one output each."""
     lines = Lines(step.format, step.weight, step.inputs, step.outputs, step.scales)

@@ -19,13 +19,13 @@ from minigrad.kernels.decoding.lines import widen_line
 from minigrad.kernels.decoding.products import part_of
 from minigrad.kernels.decoding.program import Heads, Share, Step, Texts
 from minigrad.kernels.gemm.narrow import dot
-from minigrad.kernels.jit import exact, kernel
+from minigrad.kernels.jit import allocating, exact, kernel
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.rowwise.normal_cdf import normal
 from minigrad.typing import Array
 
 
-@kernel
+@allocating
 def embed(memory: Array, step: Step, texts: Texts, share: Share) -> None:
     """Copy the row of a table that belongs to the token of each text, or add the row of its position (`adds`)."""
     table = Lines(step.format, step.weight, step.outputs, step.inputs, step.scales)
@@ -122,7 +122,7 @@ def summarise(memory: Array, step: Step, texts: Texts, share: Share) -> None:
             mean[j] = sums[j] * weight
 
 
-@kernel
+@allocating
 def attend_to_few(memory: Array, step: Step, heads: Heads, share: Share) -> None:
     """Mix the target with the attention of its heads to a few keys: target (1 - beta) + attention beta.
 

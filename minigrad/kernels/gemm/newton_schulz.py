@@ -17,7 +17,7 @@ from minigrad.kernels.cpu import BFLOAT16, FLOAT32, Block
 from minigrad.kernels.gemm import backend
 from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.gemm.panels import BlockShape, multiply_panels
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import allocating, kernel
 from minigrad.typing import Array
 
 _TOGETHER = 2  # panels of a symmetric product whose columns end at the same row
@@ -39,7 +39,7 @@ def _mirror(square: Array) -> None:
             square[i, j] = square[j, i]
 
 
-@kernel
+@allocating
 def _iterate(x: Array, polynomial: Polynomial, count: int, block: BlockShape) -> None:
     """Do what `iterate` describes.
 

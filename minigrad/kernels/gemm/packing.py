@@ -16,7 +16,7 @@ from minigrad.kernels.codegen.bfloat16_pairs import NO_LARGEST, NO_SMALLEST, rou
 from minigrad.kernels.codegen.bits import bits_of
 from minigrad.kernels.codegen.microkernel import Panel
 from minigrad.kernels.codegen.vector_moves import LEFT, RIGHT, SIDE, copy_left, copy_right, transpose_block
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import allocating, kernel
 from minigrad.typing import Array
 
 OVERRUN = 2 * SIDE * SIDE
@@ -69,7 +69,7 @@ class PackScratch(NamedTuple):
     extremes: Array  # (2 SIDE,) uint32: see `update_extremes`; of all elements split into three parts so far
 
 
-@kernel
+@allocating
 def pack_scratch(like: Array) -> PackScratch:
     """Return scratch memory for packing elements of the type of those in `like`."""
     extremes = np.empty(2 * SIDE, np.uint32)
@@ -181,7 +181,8 @@ def pack_bfloat16(factor: Factor, panels: int, words: int, target: Panel, scratc
         source, pitch = x, stride
         first = start + (step * stride + row if transposed else row * stride + step)
         if row + SIDE > known_lanes or step + 2 * SIDE > known_steps:
-            height, width = min(SIDE, lanes - lane, known_lanes - row), min(2 * SIDE, known_steps - step)
+            height = max(min(SIDE, lanes - lane, known_lanes - row), 0)
+            width = max(min(2 * SIDE, known_steps - step), 0)
             copy_square(Matrix(x, first, stride, transposed, height, width), scratch.square)
             source, first, pitch = scratch.square, 0, SIDE if transposed else 2 * SIDE
         corner = target.start + (panel * words + block) * parts * lanes + lane * (1 if chunk == 1 else SIDE)
@@ -210,13 +211,13 @@ def copy_square(matrix: Matrix, square: Array) -> None:
     Both have one order: [step][lane] if the matrix is transposed, else [lane][step].
     """
     x, start, stride, transposed, lanes, steps = matrix
+    lines, length, pitch = (steps, lanes, SIDE) if transposed else (lanes, steps, 2 * SIDE)
     square[:] = 0
-    for lane in range(lanes):
-        for step in range(steps):
-            if transposed:
-                square[step * SIDE + lane] = x[start + step * stride + lane]
-            else:
-                square[lane * 2 * SIDE + step] = x[start + lane * stride + step]
+    for line in range(lines):
+        first = start + line * stride
+        given, copied = x[first : first + length], square[line * pitch : line * pitch + length]
+        for i in range(copied.size):
+            copied[i] = given[i]
 
 
 @kernel

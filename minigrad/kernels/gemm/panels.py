@@ -17,8 +17,17 @@ from minigrad.kernels.codegen.bfloat16_pairs import NO_EXTREMES
 from minigrad.kernels.codegen.microkernel import Panel, Target, multiply_block
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.cpu import Block
-from minigrad.kernels.gemm.packing import OVERRUN, Factor, Matrix, PanelLayout, Section, pack_panels, pack_scratch
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.gemm.packing import (
+    OVERRUN,
+    Factor,
+    Matrix,
+    PackScratch,
+    PanelLayout,
+    Section,
+    pack_panels,
+    pack_scratch,
+)
+from minigrad.kernels.jit import allocating, kernel
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
@@ -76,62 +85,101 @@ def blocking(left: Matrix, block: BlockShape, left_panels: int, right_panels: in
     return Blocking(words, depth, max(1, -(-right_panels // groups)), min(_LEFT if several else 1, left_panels))
 
 
+class Work(NamedTuple):
+    """The panels of a product that one call multiplies, and how they are cut."""
+
+    rows: tuple[int, int]  # the first panel of the left factor, and the last one + 1
+    columns: tuple[int, int]  # of the right factor
+    blocking: Blocking
+
+
+class PanelMemory(NamedTuple):
+    """Memory for packed panels of both factors, and for a block at the edge of the result."""
+
+    left: Array
+    left_scratch: PackScratch
+    right: Array
+    right_scratch: PackScratch
+    edge: Array
+
+
+@kernel
+def work_of(left: Matrix, result: Array, block: BlockShape, start: int, stop: int) -> Work:
+    """Return the work on panels start to stop of the rows of the result if it is taller than wide, else of the columns.
+
+    Threads share no packed panels: the panels that all of them need, those of the shorter factor, each thread packs for
+    itself, which costs less than waiting.
+    """
+    height, width = result.shape
+    rows = (start, stop) if height > width else (0, -(-height // block.rows))
+    columns = (0, -(-width // block.columns)) if height > width else (start, stop)
+    return Work(rows, columns, blocking(left, block, rows[1] - rows[0], columns[1] - columns[0]))
+
+
 @kernel
 def copy_edge(block: Array, target: Target, width: int, shape: tuple[int, int], add: bool) -> None:
     """Copy the first `shape` rows and columns of a block, `width` columns wide, to the result, or add them."""
     for i in range(shape[0]):
-        for j in range(shape[1]):
-            value, place = block[i * width + j], target.start + i * target.stride + j
-            target.elements[place] = target.elements[place] + value if add else value
+        first = target.start + i * target.stride
+        line, values = target.elements[first : first + shape[1]], block[i * width : i * width + shape[1]]
+        for j in range(values.size):
+            line[j] = line[j] + values[j] if add else values[j]
 
 
 @kernel
-def multiply_panels(
-    left: Matrix, right: Matrix, result: Array, block: BlockShape, extremes: Array, start: int, stop: int
+def multiply_work(
+    left: Matrix, right: Matrix, result: Array, block: BlockShape, work: Work, memory: PanelMemory
 ) -> None:
-    """Set panels start to stop of the rows of the result if it has more rows than columns, else of the columns.
-
-    The rows of the result are written from left to right, block by block. Threads share no packed panels: the panels
-    that all of them need, those of the shorter factor, each thread packs for itself, which costs less than waiting.
-    extremes[start] gets what `update_extremes` found in the left factor and in the right one.
-    """
+    """Set the part of the result that the work covers, from left to right, block by block."""
     rows, columns, chunk, parts = block
     a, b = Factor(left, PanelLayout(rows, chunk, parts)), Factor(right, PanelLayout(columns, 1, parts))
-    (height, stride), elements = result.shape, result.reshape(-1)
-    first_row, last_row = (start, stop) if height > stride else (0, -(-height // rows))
-    first_column, last_column = (0, -(-stride // columns)) if height > stride else (start, stop)
-    words, depth, group, together = blocking(left, block, last_row - first_row, last_column - first_column)
-    edge, size = np.empty(rows * columns, np.float32), depth * max(parts, 1)
-    a_scratch, b_scratch = pack_scratch(elements), pack_scratch(elements)
-    a_memory = np.empty(together * rows * size + _SPARE, np.uint32)
-    b_memory = np.empty(group * columns * size + _SPARE, np.uint32)
-    # Panels begin where a cache line does (64 bytes), so that one load never needs parts of two lines.
-    a_words, b_words = a_memory[-a_memory.ctypes.data % 64 // 4 :], b_memory[-b_memory.ctypes.data % 64 // 4 :]
+    (height, stride), elements, (words, depth, group, together) = result.shape, result.reshape(-1), work.blocking
+    (first_row, last_row), (first_column, last_column) = work.rows, work.columns
     configure_tiles(TILE_CONFIGURATION)
     for first in range(first_column, last_column, group):
         last = min(first + group, last_column)
         for begin in range(0, words, depth):
             length, adding = min(depth, words - begin), begin > 0
             lane_size = length * max(parts, 1)
-            pack_panels(b, Section(first, last, begin, length), b_words, b_scratch)
+            pack_panels(b, Section(first, last, begin, length), memory.right, memory.right_scratch)
             for i in range(first_row, last_row):
                 number = (i - first_row) % together
                 if number == 0:
-                    pack_panels(a, Section(i, min(i + together, last_row), begin, length), a_words, a_scratch)
-                a_panel = Panel(a_words, number * lane_size * rows)
+                    section = Section(i, min(i + together, last_row), begin, length)
+                    pack_panels(a, section, memory.left, memory.left_scratch)
+                a_panel = Panel(memory.left, number * lane_size * rows)
                 for j in range(first, last):
-                    b_panel = Panel(b_words, (j - first) * lane_size * columns)
+                    b_panel = Panel(memory.right, (j - first) * lane_size * columns)
                     target = Target(elements, i * rows * stride + j * columns, stride)
                     inside = min(rows, height - i * rows), min(columns, stride - j * columns)
                     if inside[0] == rows and inside[1] == columns:
                         multiply_block(a_panel, b_panel, length, parts, target, adding)
                     else:
-                        multiply_block(a_panel, b_panel, length, parts, Target(edge, 0, columns), False)
-                        copy_edge(edge, target, columns, inside, adding)
+                        multiply_block(a_panel, b_panel, length, parts, Target(memory.edge, 0, columns), False)
+                        copy_edge(memory.edge, target, columns, inside, adding)
     release_tiles()
+
+
+@allocating
+def multiply_panels(
+    left: Matrix, right: Matrix, result: Array, block: BlockShape, extremes: Array, start: int, stop: int
+) -> None:
+    """Set panels start to stop of the rows of the result if it has more rows than columns, else of the columns.
+
+    extremes[start] gets what `update_extremes` found in the left factor and in the right one.
+    """
+    work, elements = work_of(left, result, block, start, stop), result.reshape(-1)
+    size = work.blocking.depth * max(block.parts, 1)
+    a = np.empty(work.blocking.together * block.rows * size + _SPARE, np.uint32)
+    b = np.empty(work.blocking.group * block.columns * size + _SPARE, np.uint32)
+    # Panels begin where a cache line does (64 bytes), so that one load never needs parts of two lines.
+    a_words, b_words = a[-a.ctypes.data % 64 // 4 :], b[-b.ctypes.data % 64 // 4 :]
+    edge = np.empty(block.rows * block.columns, np.float32)
+    memory = PanelMemory(a_words, pack_scratch(elements), b_words, pack_scratch(elements), edge)
+    multiply_work(left, right, result, block, work, memory)
     if start < stop:
-        extremes[start, 0] = a_scratch.extremes
-        extremes[start, 1] = b_scratch.extremes
+        extremes[start, 0] = memory.left_scratch.extremes
+        extremes[start, 1] = memory.right_scratch.extremes
 
 
 def matrix_of(x: Array) -> Matrix:

@@ -9,7 +9,7 @@ import numpy as np
 from minigrad.kernels.jit import exact, kernel
 from minigrad.kernels.rows import rows_of, share_rows
 from minigrad.kernels.rowwise.exponential import exp
-from minigrad.kernels.rowwise.softmax import LANES, log_probability, row_maximum
+from minigrad.kernels.rowwise.softmax import largest_of, log_probability
 from minigrad.typing import Array
 
 Targets = tuple[Array, int]
@@ -29,12 +29,11 @@ def cost(logit: Any, shift: Any, log_total: Any) -> Any:
 def _cross_entropy_rows(logits: Array, targets: Targets, losses: Array, sums: Sums, start: int, stop: int) -> None:
     (classes, ignored), (shifts, totals) = targets, sums
     width, zero = logits.shape[1], logits.dtype.type(0)
-    lanes = np.empty(LANES, logits.dtype)
     for i in range(start, stop):
         if classes[i] == ignored:
             losses[i] = shifts[i] = totals[i] = 0
             continue
-        largest = row_maximum(logits, i, width, lanes)
+        largest = largest_of(logits[i])
         shift = largest if largest > -np.inf else zero
         total = zero
         for j in range(width):
@@ -68,14 +67,13 @@ def _cross_entropy_in_place_rows(
 ) -> None:
     """Replace the logits of each row by (softmax - one-hot) * its scale; the exponentials are computed once."""
     (classes, ignored), width, zero = targets, logits.shape[1], logits.dtype.type(0)
-    lanes = np.empty(LANES, logits.dtype)
     for i in range(start, stop):
         if classes[i] == ignored:
             losses[i] = 0
             for j in range(width):
                 logits[i, j] = 0
             continue
-        largest, logit = row_maximum(logits, i, width, lanes), logits[i, classes[i]]
+        largest, logit = largest_of(logits[i]), logits[i, classes[i]]
         shift = largest if largest > -np.inf else zero
         total = zero
         for j in range(width):

@@ -10,7 +10,7 @@ from minigrad.kernels.jit import kernel
 from minigrad.kernels.rows import share_rows
 from minigrad.kernels.rowwise.cross_entropy import cost
 from minigrad.kernels.rowwise.exponential import exp
-from minigrad.kernels.rowwise.softmax import LANES, row_maximum
+from minigrad.kernels.rowwise.softmax import largest_of
 from minigrad.typing import Array
 
 
@@ -31,7 +31,6 @@ def _distillation_rows(
     """Replace the logits of each row by the gradient of its loss times its scale; those of the teacher are lost."""
     width, classes, zero = logits.shape[1], lesson.classes, logits.dtype.type(0)
     temperature, one = lesson.temperature, logits.dtype.type(1)
-    lanes = np.empty(LANES, logits.dtype)
     for i in range(start, stop):
         if classes[i] == lesson.ignored:
             losses[i] = 0
@@ -40,7 +39,7 @@ def _distillation_rows(
             continue
         share = lesson.shares[i]
         text_share = one - share
-        most, most_taught = row_maximum(logits, i, width, lanes), row_maximum(teacher, i, width, lanes)
+        most, most_taught = largest_of(logits[i]), largest_of(teacher[i])
         logit = logits[i, classes[i]]
         total, student_total, taught_total = zero, zero, zero
         for j in range(width):

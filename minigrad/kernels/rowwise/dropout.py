@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import allocating, kernel
 from minigrad.kernels.rows import rows_of
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
@@ -64,7 +64,7 @@ def draw_mask(mask: Array, count: int, block: int, row: int, draws: Draws) -> No
         mask[4 * j + 3] = scale if c3 >= limit else zero
 
 
-@kernel
+@allocating
 def _dropout_blocks(x: Array, y: Array, draws: Draws, start: int, stop: int) -> None:
     zero, mask = x.dtype.type(0), np.empty(_SEGMENT + 4, x.dtype)
     skipped = draws.first % 4  # draws of the first counter that belong to the elements before

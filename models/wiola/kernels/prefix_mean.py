@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import allocating
 from minigrad.kernels.rows import rows_of
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 
-@kernel
+@allocating
 def _prefix_mean_sequences(
     x: Array, offsets: Array, sums: Array, counts: Array, y: Array, start: int, stop: int
 ) -> None:
@@ -25,7 +25,7 @@ def _prefix_mean_sequences(
                 y[i, j] = total[j] * weight
 
 
-@kernel
+@allocating
 def _prefix_mean_backward_sequences(dy: Array, offsets: Array, counts: Array, dx: Array, start: int, stop: int) -> None:
     for sequence in range(start, stop):
         total = np.zeros(dy.shape[1])

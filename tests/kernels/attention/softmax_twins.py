@@ -124,21 +124,15 @@ def _workspace_arguments(dtype: Any) -> st.SearchStrategy[Arguments]:
     return st.sampled_from([1, 5, ROWS, 40]).map(lambda size: [np.zeros((0, 0), dtype), np.zeros(0, dtype), size])
 
 
-def _forward_workspace(q: Array, packed: Array, size: int) -> list[int]:
-    tile, rows = KEYS * COLUMNS, COLUMNS * size
-    return [
-        rows,
-        rows,
-        tile,
-        tile,
-        -(-size // ROWS) * ROWS * COLUMNS,
-        *[COLUMNS] * 6,
-        tile,
-        KEYS,
-        2 * SIDE**2,
-        3 * SIDE**2,
-        2 * SIDE,
-    ]
+@st.composite
+def _forward_workspace_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    return [*draw(_workspace_arguments(dtype)), draw(st.sampled_from([0, 1, KEYS, KEYS + 1]))]
+
+
+def _forward_workspace(q: Array, packed: Array, size: int, num_keys: int) -> list[int]:
+    tile, rows, height, tiles = KEYS * COLUMNS, COLUMNS * size, -(-size // ROWS) * ROWS, -(-num_keys // KEYS)
+    keys, queries = [tiles * KEYS * size, tiles * KEYS * height, tiles], [rows, rows, tile, tile, height * COLUMNS]
+    return [*keys, *queries, *[COLUMNS] * 6, tile, KEYS, 2 * SIDE**2, 3 * SIDE**2, 2 * SIDE]
 
 
 def _backward_workspace(q: Array, packed: Array, size: int) -> list[int]:
@@ -153,7 +147,7 @@ def _backward_workspace(q: Array, packed: Array, size: int) -> list[int]:
 TWINS: dict[str, Twin] = {
     "attention.forward.softmax_step": Twin(_step_arguments, _softmax_step),
     "attention.forward.write_attended": Twin(_write_arguments, _write_attended),
-    "attention.forward.forward_workspace": Twin(_workspace_arguments, _forward_workspace, only_sizes=True),
+    "attention.forward.forward_workspace": Twin(_forward_workspace_arguments, _forward_workspace, only_sizes=True),
     "attention.tile_gradients.softmax_gradient": Twin(_gradient_arguments, _softmax_gradient),
     "attention.tile_gradients.load_gradient": Twin(_load_arguments, load_gradient),
     "attention.backward.write_key_gradient": Twin(_key_arguments, _write_key_gradient, scratch=1),

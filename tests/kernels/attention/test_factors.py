@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right
+from minigrad.kernels.attention.factors import memory_for, pack_left, pack_right, product_with_panel
 from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, panel_product, round_up
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
 from minigrad.kernels.cpu import SMALL_BFLOAT16, SPLIT
@@ -34,7 +34,7 @@ def _multiply(a: Matrix, b: Array, b_is_panel: bool, packed: Array, c: Array, ad
     pack_left(a, left, scratch)
     configure_tiles(TILE_CONFIGURATION)
     if b_is_panel:
-        panel_product(left, as_right(b, steps, right, scratch), steps, c, 0, add)
+        product_with_panel(left, b, steps, right, scratch, c, add)
     else:
         pack_right(Matrix(b, 0, steps, False, COLUMNS, steps), right, scratch)
         panel_product(left, right, steps, c, 0, add)

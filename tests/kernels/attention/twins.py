@@ -10,8 +10,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from minigrad.kernels.attention.forward import forward_workspace
 from minigrad.kernels.attention.plan import Arithmetic, Denominators, Gradients, HeadGroup, Inputs, Plan, Seen, Task
-from minigrad.kernels.attention.tile_gradients import Saved
+from minigrad.kernels.attention.tile_gradients import Saved, backward_workspace
 from minigrad.kernels.rowwise.dropout import Draws
 from tests.kernels.rowwise.draw_twins import philox, some_draws
 from tests.kernels.rowwise.twins import log_sum_exp
@@ -179,6 +180,21 @@ def _attention_tasks(inputs: Inputs, out: Array, denominators: Denominators, sta
         out[head.rows, head.columns] = (probabilities(scores) * mask) @ inputs.v[head.keys, head.shared]
 
 
+def _size_of_head(inputs: Inputs) -> int:
+    return inputs.k.shape[1] // inputs.kv_heads
+
+
+@st.composite
+def _arguments_with_memory(draw: DrawFn, dtype: Any) -> Arguments:
+    inputs, *rest = draw(arguments(dtype))
+    most = int(np.diff(inputs.ranges).max(initial=0))
+    return [inputs, *rest, forward_workspace(inputs.q, inputs.arithmetic.packed, _size_of_head(inputs), most)]
+
+
+def _attend_in(inputs: Inputs, out: Array, denominators: Denominators, start: int, stop: int, workspace: Any) -> None:
+    _attention_tasks(inputs, out, denominators, start, stop)
+
+
 @st.composite
 def _backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     inputs, out, denominators, *part = draw(arguments(dtype))
@@ -202,6 +218,18 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
         gradients.dq[head.rows, head.columns] += ds @ inputs.k[head.keys, head.shared]
         gradients.dk[head.keys, head.shared] += ds.T @ inputs.q[head.rows, head.columns]
         gradients.dv[head.keys, head.shared] += (p * mask).T @ dout
+
+
+@st.composite
+def _backward_arguments_with_memory(draw: DrawFn, dtype: Any) -> Arguments:
+    inputs, *rest = draw(_backward_arguments(dtype))
+    return [inputs, *rest, backward_workspace(inputs.q, inputs.arithmetic.packed, _size_of_head(inputs))]
+
+
+def _add_gradients_in(
+    inputs: Inputs, saved: Saved, gradients: Gradients, start: int, stop: int, workspace: Any
+) -> None:
+    _attention_backward_tasks(inputs, saved, gradients, start, stop)
 
 
 @st.composite
@@ -233,5 +261,7 @@ TWINS: dict[str, Twin] = {
     "attention.plan.largest_of_spans": Twin(_span_arguments, _largest_of_spans),
     "attention.plan.task_of": Twin(_task_arguments, _task_of),
     "attention.forward._attention_tasks": Twin(arguments, _attention_tasks),
+    "attention.forward._attend_in": Twin(_arguments_with_memory, _attend_in, scratch=1),
     "attention.backward._attention_backward_tasks": Twin(_backward_arguments, _attention_backward_tasks),
+    "attention.backward._add_gradients_in": Twin(_backward_arguments_with_memory, _add_gradients_in, scratch=1),
 }

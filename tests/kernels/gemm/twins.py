@@ -14,8 +14,8 @@ from minigrad.kernels.codegen.microkernel import Target
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT, Block
 from minigrad.kernels.gemm.newton_schulz import Polynomial
-from minigrad.kernels.gemm.packing import Matrix
-from minigrad.kernels.gemm.panels import Blocking, BlockShape
+from minigrad.kernels.gemm.packing import OVERRUN, Matrix, pack_scratch
+from minigrad.kernels.gemm.panels import Blocking, BlockShape, PanelMemory, Work
 from tests.kernels.codegen.twins import rounded
 from tests.kernels.gemm.packing_twins import SIZES, elements_of, matrix_of
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers, span, untouched
@@ -86,6 +86,36 @@ def multiply_panels(
             found[start, number] = extremes_by_lane(x.T if matrix.transposed else x)
 
 
+@st.composite
+def _work_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    left, _, result, shape, _, *part = draw(_multiply_arguments(dtype))
+    return [left, result, shape, *part]
+
+
+def _work_of(left: Matrix, result: Array, block: BlockShape, start: int, stop: int) -> Work:
+    whole = tuple((0, -(-length // side)) for length, side in zip(result.shape, block[:2], strict=True))
+    rows, columns = ((start, stop), whole[1]) if result.shape[0] > result.shape[1] else (whole[0], (start, stop))
+    return Work(rows, columns, _blocking(left, block, rows[1] - rows[0], columns[1] - columns[0]))
+
+
+@st.composite
+def _multiply_work_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    left, right, result, block, _, *part = draw(_multiply_arguments(dtype))
+    work, elements = _work_of(left, result, block, *part), result.reshape(-1)
+    size = work.blocking.depth * max(block.parts, 1)
+    lanes = work.blocking.together * block.rows, work.blocking.group * block.columns
+    a, b = (np.zeros(count * size + OVERRUN, np.uint32) for count in lanes)
+    edge = np.zeros(block.rows * block.columns, np.float32)
+    return [left, right, result, block, work, PanelMemory(a, pack_scratch(elements), b, pack_scratch(elements), edge)]
+
+
+def _multiply_work(
+    left: Matrix, right: Matrix, result: Array, block: BlockShape, work: Work, memory: PanelMemory
+) -> None:
+    part = work.rows if result.shape[0] > result.shape[1] else work.columns
+    multiply_panels(left, right, result, block, np.zeros((part[1], 2, 2 * SIDE), np.uint32), *part)
+
+
 def extremes_by_lane(lines: Array) -> Array:
     """Return what `update_extremes` finds in lines that are read a register at a time."""
     bits = np.abs(lines).astype(np.float32).view(np.uint32)
@@ -113,7 +143,7 @@ def _blocking(left: Matrix, block: BlockShape, left_panels: int, right_panels: i
     depth = next(size for size in range(block.chunk, words + 1, block.chunk) if size * sections >= words)
     size = depth * max(block.parts, 1)
     groups = max(1, int(np.ceil(right_panels * block.columns * size / capacity)))
-    group = int(np.ceil(right_panels / groups))
+    group = max(1, int(np.ceil(right_panels / groups)))
     many = left.transposed or block.rows * size < 8_192
     return Blocking(words, depth, group, min(8 if many else 1, left_panels))
 
@@ -195,6 +225,8 @@ TWINS: dict[str, Twin] = {
     "gemm.panels.blocking": Twin(_blocking_arguments, _blocking),
     "gemm.panels.copy_edge": Twin(_edge_arguments, _copy_edge),
     "gemm.panels.multiply_panels": Twin(_multiply_arguments, multiply_panels),
+    "gemm.panels.multiply_work": Twin(_multiply_work_arguments, _multiply_work, scratch=1),
+    "gemm.panels.work_of": Twin(_work_arguments, _work_of),
     "gemm.narrow.dot": Twin(_dot_arguments, _dot, error=1e-4),
     "gemm.narrow.multiply_lanes": Twin(lambda dtype: _narrow_arguments(dtype, False), _multiply_narrow),
     "gemm.narrow.multiply_steps": Twin(lambda dtype: _narrow_arguments(dtype, True), _multiply_narrow),

@@ -1,26 +1,51 @@
-"""The maximum of a row: every width beside the lanes, every place, and rows of -inf."""
+"""The largest of some numbers: at every place, of numbers of both signs, of -inf, and with NaN."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numba
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from minigrad.kernels.rowwise.softmax import LANES, row_maximum
+from minigrad.kernels.rowwise.softmax import largest_of
+
+Array = NDArray[Any]
+TYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("width", [1, LANES - 1, LANES, LANES + 1, 3 * LANES + 2])
-def test_the_maximum_is_found_at_every_place(dtype: type, width: int) -> None:
-    lanes = np.empty(LANES, dtype)
+@numba.njit
+def largest(x: Array) -> Any:
+    return largest_of(x)
+
+
+@TYPES
+@pytest.mark.parametrize("width", [1, 15, 16, 17, 50])
+@pytest.mark.parametrize(("number", "rest"), [(3, -5), (-3, -5), (0, -1e-40), (1e-40, 0), (np.inf, 1)])
+def test_the_largest_is_found_at_every_place(dtype: type, width: int, number: float, rest: float) -> None:
     for place in range(width):
-        x = np.full((2, width + 1), -5, dtype)
-        x[1, place], x[1, width], x[0] = 3, 100, 200  # beyond the width, and in the row before
-        assert row_maximum(x, 1, width, lanes) == 3
+        x = np.full(width, rest, dtype)
+        x[place] = number
+        assert largest(x) == dtype(number)
 
 
-def test_an_empty_row_and_a_masked_row_have_minus_infinity() -> None:
-    lanes, x = np.empty(LANES, np.float32), np.full((1, 40), -np.inf, np.float32)
-    assert row_maximum(x, 0, 0, lanes) == -np.inf
-    assert row_maximum(x, 0, 40, lanes) == -np.inf
-    x[0, 33] = -1e38
-    assert row_maximum(x, 0, 40, lanes) == np.float32(-1e38)
+@TYPES
+def test_of_no_numbers_and_of_nothing_but_minus_infinity_it_is_minus_infinity(dtype: type) -> None:
+    assert largest(np.zeros(0, dtype)) == -np.inf
+    assert largest(np.full(40, -np.inf, dtype)) == -np.inf
+
+
+@TYPES
+def test_it_is_that_of_numpy(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    for size in range(1, 200):
+        x = (rng.normal(size=size) * 10.0 ** rng.integers(-30, 30, size)).astype(dtype)
+        assert largest(x) == x.max()
+
+
+@TYPES
+def test_nan_is_not_lost(dtype: type) -> None:
+    x = np.full(20, np.inf, dtype)
+    x[7] = np.nan
+    assert np.isnan(largest(x))

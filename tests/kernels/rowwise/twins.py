@@ -13,7 +13,6 @@ from minigrad.kernels.rowwise import exponential
 from minigrad.kernels.rowwise import normal_cdf as normal
 from minigrad.kernels.rowwise.cross_entropy import Sums, Targets
 from minigrad.kernels.rowwise.distillation import Lesson
-from minigrad.kernels.rowwise.softmax import LANES
 from tests.kernels.twin import UNTOUCHED, WIDTHS, Arguments, Array, Twin, flat, numbers, rows, span, untouched
 
 
@@ -184,17 +183,6 @@ def _cross_entropy_backward_rows(
 
 
 @st.composite
-def _maximum_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    x = numbers(draw, dtype, draw(st.integers(1, 3)), draw(WIDTHS))
-    row, width = draw(st.integers(0, len(x) - 1)), draw(st.integers(0, x.shape[1]))
-    return [x, row, width, np.zeros(LANES, dtype)]
-
-
-def _row_maximum(x: Array, row: int, width: int, lanes: Array) -> Any:
-    return x[row, :width].max(initial=-np.inf)
-
-
-@st.composite
 def _exponential_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     return [np.float32(draw(st.floats(-87, 88, width=32)))]
 
@@ -226,7 +214,6 @@ TWINS: dict[str, Twin] = {
     "rowwise.gelu._gelu_tanh_backward_rows": Twin(flat(2), _gelu_tanh_backward_rows),
     "rowwise.softmax.log_probability": Twin(_probability_arguments, lambda x, shift, log_total: x - shift - log_total),
     "rowwise.cross_entropy.cost": Twin(_probability_arguments, lambda x, shift, log_total: log_total - (x - shift)),
-    "rowwise.softmax.row_maximum": Twin(_maximum_arguments, _row_maximum),
     "rowwise.normal_cdf.normal_float32": Twin(_exponential_arguments, _normal, portable=normal.normal, error=3e-7),
     "rowwise.softmax._softmax_rows": Twin(rows(1, 1), _softmax_rows),
     "rowwise.softmax._softmax_backward_rows": Twin(rows(2, 1), _softmax_backward_rows),
