@@ -156,6 +156,8 @@ def save(
         raise InputError("adapters are saved with the folder of their frozen weights: give base=FOLDER")
     if not (is_adapter(base) or (Path(base) / CONFIG).is_file()):
         raise InputError(f"base={base} is not a folder of a model or of adapters: these could not be loaded with it")
+    if (path / CONFIG).exists():
+        raise InputError(f"{path} holds a model, so adapters in it would not be found; save them into another folder")
     tables = {name: table for name, table in tables_of(model).items() if isinstance(table, AdaptedEmbedding)}
     filled = {name: table for name, table in tables_of(model).items() if isinstance(table, EmbeddingWithRows)}
     rank = next(len(layer.adapter.lora_A.weight) for layer in layers.values())

@@ -30,7 +30,9 @@ def native(array: Array) -> Array:
 def from_python(data: Any, dtype: DTypeLike | None = None) -> Array:
     """Return Python numbers, or nested lists of them, as an array; raises InputError if they do not form one."""
     try:
-        return np.asarray(data, dtype)
+        array = np.asarray(data, dtype)
+        is_large = array.dtype == object and all(isinstance(each, int | float) for each in array.flat)
+        return array.astype(np.float64) if is_large and dtype is None else array  # integers of more than 64 bits
     except InputError:
         if not isinstance(data, list | tuple):
             raise  # its error says why it cannot become an array

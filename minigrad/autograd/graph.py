@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import inspect
 import itertools
 import operator
 import threading
@@ -105,9 +106,22 @@ def recording(enabled: bool) -> Iterator[None]:
         _recording.enabled = before
 
 
+class _NoGrad(contextlib._GeneratorContextManager[None]):
+    def __call__(self, function: Any) -> Any:
+        if inspect.isgeneratorfunction(function):
+            raise GraphError(
+                f"@no_grad() would end before the generator {function.__name__} computes its first value; write `with "
+                "no_grad():` inside it"
+            )
+        return super().__call__(function)
+
+
 def no_grad() -> contextlib._GeneratorContextManager[None]:
-    """Run a block (or, as ``@no_grad()``, a function) without recording: no gradients and no saved arrays."""
-    return recording(False)
+    """Run a block (or, as ``@no_grad()``, a function) without recording: no gradients and no saved arrays.
+
+    Raises GraphError as the decorator of a generator.
+    """
+    return _NoGrad(recording.__wrapped__, (False,), {})  # type: ignore[attr-defined]
 
 
 class _Arrived:

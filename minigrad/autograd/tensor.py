@@ -7,6 +7,7 @@ computed a node of the graph; and new tensors: zeros, ones, a range, and normal 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,24 +17,24 @@ from numpy.typing import ArrayLike, DTypeLike
 from minigrad.autograd.dtypes import from_python, native
 from minigrad.autograd.gradients import Version, may_share_memory
 from minigrad.autograd.graph import Node, is_recording, run_backward
-from minigrad.autograd.operators import OPS, Operators, unwrap
+from minigrad.autograd.operators import Operators, unwrap
 from minigrad.errors import GraphError, InputError, ShapeError
 from minigrad.random import generator
 from minigrad.typing import Array
 
 
-def _in_place(name: str) -> Callable[..., Any]:
+def _in_place(compute: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """Return the method of ``p -= step``: a leaf, such as a parameter, changes; any other tensor becomes a new one."""
 
     def update(self: Tensor, other: Any) -> Tensor:
         if not self.is_leaf:
-            return OPS[name](self, other)
+            return compute(self, other)
         if is_recording():
             raise GraphError(
                 "a leaf cannot be changed in place while operations are recorded; do it inside `with no_grad():`, or "
                 "write y = x + ... for a new tensor"
             )
-        self[...] = OPS[name](self, other)
+        self[...] = compute(self, other)
         return self
 
     return update
@@ -255,8 +256,9 @@ class Tensor(Operators):
             raise ShapeError(f"assignment to a tensor of shape {self.shape}: {error}") from None
         self.version.count += 1
 
-    __iadd__, __isub__ = _in_place("add"), _in_place("subtract")
-    __imul__, __itruediv__ = _in_place("multiply"), _in_place("divide")
+    __iadd__, __isub__ = _in_place(operator.add), _in_place(operator.sub)
+    __imul__, __itruediv__ = _in_place(operator.mul), _in_place(operator.truediv)
+    __ipow__, __imatmul__ = _in_place(operator.pow), _in_place(operator.matmul)
 
     def __len__(self) -> int:
         return len(self._data)

@@ -207,7 +207,7 @@ class Pipeline:
         if current.added:
             raise InputError(_ADDED)
         if self._is_last:
-            y = ops.linear_cross_entropy(output, self.model.head(), part.targets, part.weights)
+            y = ops.linear_cross_entropy(*self.model.tables()[-1].factors(output), part.targets, part.weights)
         else:
             self._send(y.data, self.world.rank + 1)
         return _Flight(part, x, y)

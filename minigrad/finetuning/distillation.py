@@ -30,8 +30,8 @@ def with_teacher_outputs(
 ) -> Batch:
     """Return a batch with the outputs of a teacher; `share` is the teacher's share of the loss."""
     with no_grad():
-        rows = teacher.hidden(Tensor(batch.tokens), batch.layout).data
-    outputs = TeacherOutputs(rows, teacher.head().data, temperature, share, is_reverse)
+        rows, head = teacher.tables()[-1].factors(teacher.hidden(Tensor(batch.tokens), batch.layout))
+    outputs = TeacherOutputs(rows.data, head.data, temperature, share, is_reverse)
     return dataclasses.replace(batch, objective=outputs)
 
 

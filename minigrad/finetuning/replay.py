@@ -14,6 +14,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -53,10 +54,11 @@ class Replay:
         count = taught.num_targets + text.num_targets
         taught = _weighted(taught, count * (1 - self.share) / max(taught.num_targets, 1))
         text = _weighted(text, count * self.share / max(text.num_targets, 1))
-        head = self.teacher.head().data
-        no_outputs = TeacherOutputs(np.zeros((len(taught.tokens), head.shape[1]), head.dtype), head, share=0.0)
-        taught = dataclasses.replace(taught, objective=no_outputs)  # to be joined with a batch that has outputs
-        return join([taught, with_teacher_outputs(text, self.teacher)])
+        text = with_teacher_outputs(text, self.teacher)
+        outputs: Any = text.objective
+        no_rows = np.zeros((len(taught.tokens), outputs.rows.shape[1]), outputs.rows.dtype)
+        taught = dataclasses.replace(taught, objective=TeacherOutputs(no_rows, outputs.head, share=0.0))
+        return join([taught, text])
 
     def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
         """Return the number of tokens, those of the text included, that the steps before `step` read."""

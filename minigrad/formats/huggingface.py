@@ -101,10 +101,15 @@ def listed_end_ids(values: Mapping[str, Any]) -> tuple[int, ...]:
 def read_end_ids(folder: Path) -> tuple[int, ...]:
     """Return the ids with which a text ends, if generation_config.json or else config.json lists several; else none.
 
-    Many folders have only one of these files. Raises InputError for one that is damaged.
+    Many folders have only one of these files. If generation_config.json has one id, and config.json another, the first
+    holds. Raises InputError for a file that is damaged.
     """
-    for path in (folder / GENERATION, folder / CONFIG):
-        content = read_json(path) if path.exists() else {}
+    contents = {path: read_json(path) if path.exists() else {} for path in (folder / GENERATION, folder / CONFIG)}
+    of_config = contents[folder / CONFIG].get("eos_token_id")
+    for path, content in contents.items():
+        one = content.get("eos_token_id")
+        if not isinstance(one, list | None) and of_config not in (None, one):
+            content = {"eos_token_id": [one]}
         try:
             ids = listed_end_ids(content)
         except InputError as error:

@@ -161,6 +161,8 @@ def drawing_rules(
     forbidden |= as_mask(sampling.ban, size)
     if forbidden.all():
         raise InputError("every token is banned: none is left to draw")
+    if not isinstance(end_ids, Iterable | None):
+        raise InputError(f"end_ids takes ids of tokens, such as [0, 5], not {end_ids!r}")
     uncounted = as_mask([*special, *model.end_ids], size)
     ends = uncounted if end_ids is None else as_mask(end_ids, size)
     return DrawingRules(sampling, forbidden, ends, uncounted | ends, tokenizer)
@@ -168,7 +170,8 @@ def drawing_rules(
 
 def _prompts(given: Any, model: LanguageModel, tokenizer: Tokenizer | None) -> list[list[int]]:
     """Return the prompts as lists; an empty one becomes the beginning of a document."""
-    arrays = [_array(part) for part in given]
+    given = list(given) if isinstance(given, Iterator) else given
+    arrays = [_array(part) for part in given] if isinstance(given, Iterable) else []
     several = len(arrays) > 0 and all(each.ndim == 1 for each in arrays)
     size, found = model.config.vocab_size, []
     for ids in arrays if several else [_array(given)]:

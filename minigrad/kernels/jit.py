@@ -8,7 +8,7 @@ A function that a kernel calls is inlined (`forceinline`). Otherwise the kernel'
 own, and a process would call whichever of several copies it compiled or loaded first; they are optimised for different
 callers and differ in the last bits, so results would depend on what the process did before.
 
-A kernel borrows its arrays: whoever calls it owns them, and keeps them until it returns. So it counts no references.
+A kernel borrows its arrays: its caller owns them, and keeps them until it returns. So it counts no references.
 Numba would count one for every slice, and for every tuple that holds an array: an atomic operation, which takes as long
 as a row of a small matrix. Only a kernel that makes arrays must count, so that their memory is freed: it is
 `allocating`. It is best that it does nothing else, and gives the arrays to a kernel with the loops. No other kernel may

@@ -68,8 +68,10 @@ def check_eps(owner: str, eps: float) -> None:
 
 def check_weights(name: str, x: Array, *weights: Array) -> None:
     """Raise ShapeError, naming the norm, unless each of its weights has one element for each of a row."""
+    if x.ndim and not x.shape[-1]:
+        raise ShapeError(f"{name} needs rows of at least one element: input {x.shape}")
     for weight in weights:
-        if not x.ndim or weight.shape != x.shape[-1:] or not weight.size:
+        if not x.ndim or weight.shape != x.shape[-1:]:
             raise ShapeError(
                 f"{name} needs one weight per element of a row: input {x.shape}, weight {weight.shape}, "
                 f"expected {x.shape[-1:] if x.ndim else '(C,)'}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,15 @@ class WeightAverage:
         self._segments = segments(self._trained)
         self._are_in_place = False
         self._flat = [np.zeros_like(segment.data) for segment in self._segments]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become a copy, of the copied parameters: its segments must share their memory."""
+        self.__dict__ |= state
+        averages = self.values()
+        self._segments = segments(self._trained)
+        self._flat = [np.zeros_like(segment.data) for segment in self._segments]
+        for copied, average in zip(self.values(), averages, strict=True):
+            copied[...] = average
 
     def update(self, step: int) -> None:
         """Add the weights after a step to the average; `step` is the number of steps taken so far, at least 1."""

@@ -99,7 +99,7 @@ class Muon(AdamW):
         decay_vectors: bool = False,
     ) -> None:
         chosen = list(matrices)
-        self._matrices = {id(matrix) for matrix in chosen if matrix.ndim == 2}
+        self._matrices = [matrix for matrix in chosen if matrix.ndim == 2]
         super().__init__(parameters, lr, betas=betas, weight_decay=weight_decay, decay_vectors=decay_vectors)
         known = {id(parameter) for parameter in self.parameters}
         for matrix in chosen:
@@ -111,7 +111,7 @@ class Muon(AdamW):
 
     def _is_orthogonalised(self, parameter: Tensor) -> bool:
         """Whether Muon orthogonalises the updates of a parameter: of all members of a segment, or of none."""
-        return id(parameter) in self._matrices
+        return any(parameter is matrix for matrix in self._matrices)
 
     def moments_kept(self, parameter: Tensor) -> tuple[str, ...]:
         """Return the names of a parameter's moments: a matrix has the momentum only."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,6 +64,11 @@ class Optimizer:
         self._parts: list[Part] = []
         self._placed: list[Array | None] | None = None  # the memory of each parameter when the parts were made
         self._place()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Become a copy, whose parts are made anew: they must share the memory of the copied parameters."""
+        self.__dict__ |= state
+        self._placed = None
 
     def divide_among(self, world: World, owners: Mapping[int, int] | None = None) -> None:
         """Let each process of a job update its share of the parameters, from the first step on.

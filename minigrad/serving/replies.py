@@ -94,11 +94,17 @@ class Reply:
 
     def opening(self, index: int) -> Json:
         """Return the first chunk of an answer in a chat, which names its role."""
-        return self._object([{"index": index, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])
+        choice = {"index": index, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
+        return self._object([choice]) | self._no_usage
 
     def chunk(self, part: ReplyPart) -> Json:
         """Return a part of a text."""
-        return self._object([self._choice(part, "delta")])
+        return self._object([self._choice(part, "delta")]) | self._no_usage
+
+    @property
+    def _no_usage(self) -> Json:
+        """What each chunk but the last has in a stream that counts the tokens."""
+        return {"usage": None} if self.body.include_usage else {}
 
     def whole(self, parts: Iterable[ReplyPart]) -> Json:
         """Return whole texts."""

@@ -305,3 +305,11 @@ def test_adapters_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     save_tensors(path, arrays | {name: np.full_like(arrays[name], np.nan)})
     with pytest.raises(InputError, match=r"is damaged: .* has elements that are not finite"):
         models.load(tmp_path / "adapter")
+
+
+def test_adapters_are_not_saved_into_the_folder_of_a_model(tmp_path: Path) -> None:
+    model = build("vidya-v2")
+    model.save(tmp_path / "model")
+    adapt(model, 2)
+    with pytest.raises(InputError, match=r"holds a model, so adapters in it would not be found"):
+        save(model, tmp_path / "model", tmp_path / "model")

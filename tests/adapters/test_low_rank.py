@@ -152,4 +152,4 @@ def test_the_adapter_of_a_layer_in_two_places_is_merged_once() -> None:
     x = Tensor(np.ones((1, 4), np.float32))
     before = model(x).data
     merge(model)
-    np.testing.assert_allclose(model(x).data, before, rtol=1e-5)
+    np.testing.assert_allclose(model(x).data, before, rtol=1e-5, atol=1e-5)  # where a sum cancels

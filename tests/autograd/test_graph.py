@@ -250,3 +250,11 @@ def test_threads_may_run_backward_at_the_same_time() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_no_grad_is_refused_as_the_decorator_of_a_generator() -> None:
+    def values() -> Any:
+        yield 1
+
+    with pytest.raises(GraphError, match=r"the generator values .* `with no_grad\(\):` inside it"):
+        no_grad()(values)

@@ -208,10 +208,13 @@ def test_in_place_operators_change_a_leaf_under_no_grad_and_are_refused_while_re
         p += 1.0
         p *= 3.0
         p /= Tensor([5.0, 1.0])
+        p **= 2
+        p @= np.eye(2, dtype=np.float32)[::-1].copy()
     assert p is same[0]
-    assert p.tolist() == [3, 9]
+    assert p.tolist() == [81, 9]
     assert p.requires_grad
-    for name, other in (("__isub__", 1.0), ("__iadd__", p), ("__imul__", 2.0), ("__itruediv__", 2.0)):
+    changes = [("__isub__", 1.0), ("__iadd__", p), ("__imul__", 2.0), ("__itruediv__", 2.0), ("__ipow__", 2.0)]
+    for name, other in changes:
         with pytest.raises(GraphError, match=r"leaf cannot be changed in place.*no_grad"):
             getattr(p, name)(other)
     with no_grad(), pytest.raises(ShapeError, match=r"assignment to a tensor of shape \(2,\)"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from typing import Any
 
@@ -15,7 +16,7 @@ import models
 from minigrad import Tensor, nn, no_grad
 from minigrad.data.tokens.batches import Batch
 from minigrad.distributed.pipeline import Pipeline, check_layers, largest_stage, layer_cuts, owners
-from minigrad.distributed.world import World
+from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError, RunError
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
@@ -125,6 +126,23 @@ def in_halves(*, wraps: bool) -> Halves:
     if wraps:
         nn.replace(model, {"lower.1": Doubled(layers[1]), "upper.0": Doubled(layers[2])})
     return model
+
+
+class _Halved(nn.Head):
+    def factors(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x * 0.5, self.weight
+
+
+def test_a_head_of_another_kind_computes_the_loss_of_the_last_stage() -> None:
+    nats = []
+    for compute in (alone, functools.partial(in_stages, ALONE)):
+        model = build("vidya-v2", tied_head=False)
+        plain = model.loss(batch().tokens, batch().targets, layout=batch().layout).item()
+        model.lm_head = _Halved(model.config.width, model.config.vocab_size)
+        model.initialise(0)
+        nats.append(compute(model, [batch()])[0])  # type: ignore[operator]
+        assert nats[-1] != pytest.approx(plain, abs=1e-3)
+    assert nats[0] == pytest.approx(nats[1], rel=1e-6)
 
 
 @pytest.mark.parametrize("wraps", [False, True])

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from minigrad.adapters import adapt_tokens
+from minigrad.adapters.token_rows import AdaptedEmbedding, tables_of
 from minigrad.autograd.graph import no_grad
 from minigrad.finetuning.distillation import Distillation
 from minigrad.ops.distillation import TeacherOutputs
@@ -35,6 +37,19 @@ def test_the_teacher_reads_every_sequence_of_the_batch_without_learning() -> Non
     assert batch.objective[2:] == (2.0, 0.75, True)
     assert not any(parameter.requires_grad for parameter in lesson.teacher.parameters())
     assert "KL(student, teacher) at temperature 2 is 0.75 of the loss" in lesson.summary()
+
+
+def test_a_teacher_with_rows_of_its_own_for_some_tokens_teaches_with_them() -> None:
+    lesson = distillation()
+    adapt_tokens(lesson.teacher, [7, 8])
+    for table in tables_of(lesson.teacher).values():
+        assert isinstance(table, AdaptedEmbedding)
+        table.token_adapter.delta.data = np.full_like(table.token_adapter.delta.data, 0.5)
+    batch = lesson.batch(seed=1, step=2, batch_size=4)
+    assert isinstance(batch.objective, TeacherOutputs)
+    with no_grad():
+        logits = lesson.teacher(batch.tokens, layout=batch.layout).data
+    np.testing.assert_allclose(batch.objective.rows @ batch.objective.head.T, logits, rtol=1e-5, atol=1e-5)
 
 
 def test_the_loss_of_a_batch_is_that_of_its_parts() -> None:

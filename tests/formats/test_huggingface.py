@@ -120,3 +120,13 @@ def test_the_auto_map_of_a_config_stays_while_it_is_of_the_same_type(tmp_path):
     path.write_text("damaged", encoding="utf-8")
     write_folder(tmp_path, {"model_type": "a"}, {})
     assert read_json(path) == {"model_type": "a"}
+
+
+def test_one_id_of_the_generation_config_holds_if_the_config_has_another(tmp_path):
+    write_json(tmp_path / "config.json", {"eos_token_id": 1})
+    write_json(tmp_path / "generation_config.json", {"eos_token_id": 1})
+    assert read_end_ids(tmp_path) == ()
+    write_json(tmp_path / "generation_config.json", {"eos_token_id": 4})
+    assert read_end_ids(tmp_path) == (4,)
+    write_json(tmp_path / "config.json", {"eos_token_id": [1, 5]})
+    assert read_end_ids(tmp_path) == (4,)

@@ -294,11 +294,19 @@ def test_an_adaptive_context_is_that_of_one_text_and_comes_with_its_tokens(monke
             "leave out the draft or adap",
         ),
         ("text", {}, "a prompt is a sequence of token ids"),
+        (5, {}, "a prompt is a sequence of token ids"),
+        (None, {}, "a prompt is a sequence of token ids"),
+        ([1], {"end_ids": 5}, r"end_ids takes ids of tokens, such as \[0, 5\], not 5"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_written(model, prompt, changes, message):
     with pytest.raises(InputError, match=message):
         stream(model, prompt, **changes)
+
+
+def test_a_prompt_that_can_be_read_only_once_is_a_prompt(model):
+    texts = [list(stream(model, prompt, tokens=5, seed=1)) for prompt in ([5, 6], iter([5, 6]))]
+    assert texts[0] == texts[1]
 
 
 def test_the_tokenizer_of_another_model_is_refused(model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -81,3 +82,17 @@ def test_the_average_takes_the_place_of_the_weights_inside_the_block_only() -> N
 def test_a_decay_outside_its_range_is_refused(decay: Any) -> None:
     with pytest.raises(InputError, match=r"the decay of an average of weights .* at least 0 and below 1"):
         WeightAverage(nn.Linear(1, 1).parameters(), decay)
+
+
+def test_a_copied_average_is_that_of_the_copied_model() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    model.initialise(0)
+    mean = WeightAverage(model.parameters(), 0.5)
+    mean.update(1)
+    copied, its_mean = copy.deepcopy((model, mean))
+    for parameter in copied.parameters():
+        parameter.data = parameter.data + 1
+    its_mean.update(2)
+    for parameter, ours, theirs in zip(model.parameters(), mean.values(), its_mean.values(), strict=True):
+        np.testing.assert_allclose(ours, parameter.data)
+        np.testing.assert_allclose(theirs, parameter.data + 2 / 3, rtol=1e-6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 
 from minigrad import ShapeError, Tensor, nn, ops, optim
 from minigrad.formats.safetensors import read_tensors, save_tensors
-from minigrad.optim import SGD, AdamW, Optimizer
+from minigrad.optim import SGD, AdamW, Muon, Optimizer
 
 MAKE: dict[str, Callable[[Any], Optimizer]] = {
     "AdamW": lambda parameters: AdamW(parameters, lr=0.1),
@@ -120,3 +122,21 @@ def test_the_base_does_not_update() -> None:
     w.grad = np.ones(1, np.float32)
     with pytest.raises(TypeError, match="Optimizer has no update"):
         Optimizer([w], lr=1.0, weight_decay=0.0, decay_vectors=False).step()
+
+
+@pytest.mark.parametrize("make", [*MAKE.values(), lambda parameters: Muon(parameters, matrices=[parameters[0]])])
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda both: pickle.loads(pickle.dumps(both))])
+@pytest.mark.parametrize("placed", [True, False])
+def test_a_copied_optimizer_trains_the_copied_model(make: Any, again: Any, placed: bool) -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))  # without a function, which cannot be pickled
+    if placed:
+        model.initialise(0)
+    optimizer = make(model.parameters())
+    take_steps(model, optimizer, 0, 3, lr=0.01)
+    copied, its_optimizer = again((model, optimizer))
+    for each, of_each in ((model, optimizer), (copied, its_optimizer)):
+        take_steps(each, of_each, 3, 6, lr=0.01)
+    assert its_optimizer.steps == 6
+    for ours, theirs in zip(model.parameters(), copied.parameters(), strict=True):
+        np.testing.assert_array_equal(ours.data, theirs.data)
+        assert not np.shares_memory(ours.data, theirs.data)

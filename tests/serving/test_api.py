@@ -62,6 +62,7 @@ def test_a_stream_has_the_text_of_a_whole_reply(wire: Wire) -> None:
     assert texts == [choice["text"] for choice in whole["choices"]]
     assert tokens == [choice["logprobs"]["token_logprobs"] for choice in whole["choices"]]
     assert last["usage"] == whole["usage"]
+    assert all(chunk["usage"] is None for chunk in chunks)
 
 
 def test_a_chat_streams_its_role_its_text_and_its_reason(wire: Wire) -> None:
@@ -76,6 +77,8 @@ def test_a_chat_streams_its_role_its_text_and_its_reason(wire: Wire) -> None:
         reasons[choice["index"]] = choice["finish_reason"] or reasons[choice["index"]]
     assert roles == ["assistant", "assistant"]
     assert last["usage"] == whole["usage"]  # with tokens that complete no character
+    assert all(chunk["usage"] is None for chunk in chunks)
+    assert not any("usage" in chunk for chunk in wire.call(CHAT, asked | {"stream": True}).events)
     assert texts == [choice["message"]["content"] for choice in whole["choices"]]
     assert reasons == [choice["finish_reason"] for choice in whole["choices"]]
 

@@ -110,6 +110,7 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer) -> TokenFile:
     if isinstance(documents, Selection):
         seen: Selection | DocumentPass = documents  # it was read when it was chosen
     else:
+        documents = list(documents) if iter(documents) is documents else documents  # it is read twice
         seen = DocumentPass(documents)
         for _ in seen:
             pass

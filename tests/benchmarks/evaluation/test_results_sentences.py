@@ -247,7 +247,10 @@ def test_what_is_said_of_the_heads_of_micro_is_what_the_runs_give() -> None:
     assert floats(printed) == pytest.approx([*shown(on_test)], abs=5.1e-4)
 
 
-@pytest.mark.parametrize("name", ["wiola_micro_without", "wiola_without_time", "wiola_without_code"])
+LEFT_OUT = ["wiola_micro_without", "wiola_without_time", "wiola_without_code", "wiola_gate_offset_code"]
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
 def test_what_wiola_loses_without_one_of_its_parts_is_what_the_runs_give(name: str) -> None:
     study, results = load(name)
     (comparison,), record = study.comparisons(), read()[name.replace("_", "-")]
@@ -263,6 +266,20 @@ def test_what_wiola_loses_without_one_of_its_parts_is_what_the_runs_give(name: s
             assert floats(printed) == pytest.approx(apart, abs=5.1e-5)
         (printed,) = record.values(f"on the test text, {part}")
         assert floats(printed) == pytest.approx([*estimate, p], abs=5.1e-5)
+
+
+def test_the_pairs_of_wiola_without_its_offset_scatter_as_is_said() -> None:
+    study, results = load("wiola_gate_offset_code")
+    control, _, plain = judged(study, results, study.comparisons()[0], 256).values()
+    apart = np.subtract(plain.compared.scores, control.compared.scores)
+    record = read()["wiola-gate-offset-code"]
+    printed = record.value("scatter of the pairs without the offset")
+    assert printed == pytest.approx(np.std(apart, ddof=1), abs=5.1e-5)
+    (earlier,) = record.values("in the four pairs of the study before: gate, offset")
+    before = [
+        read()["wiola-without-code"].values(arm)[2] for arm in ("without the gate", "without the offset (RMSNorm)")
+    ]
+    assert floats(earlier) == [floats(each)[0] for each in before]
 
 
 @pytest.mark.parametrize(("part", "text"), [("documents", "validation"), ("test", "test")])

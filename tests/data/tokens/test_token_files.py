@@ -253,3 +253,11 @@ def test_of_many_token_files_in_the_cache_those_used_last_are_kept(monkeypatch):
     token_files.prepare(["one"], Bytes())  # used again
     third = token_files.prepare(["three"], Bytes())
     assert set(folder().iterdir()) == {path_of(first), path_of(third)}
+
+
+def test_documents_that_can_be_read_only_once_are_read_once():
+    documents = ["to be", "or not"]
+    once = token_files.prepare((document for document in documents), Bytes())
+    again = token_files.prepare(documents, Bytes())
+    assert len(once) == len(again) == len("".join(documents)) + 3
+    assert once.digest == again.digest
