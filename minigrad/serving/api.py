@@ -138,7 +138,7 @@ class Api:
         return Starlette(
             routes=routes,
             middleware=[cross] if self._config.allow_origin else [],
-            exception_handlers={HTTPException: _http_error},
+            exception_handlers={HTTPException: self._no_such_path},
             lifespan=self._lifespan,
         )
 
@@ -189,6 +189,12 @@ class Api:
             return reply
 
         return guarded
+
+    async def _no_such_path(self, request: Request, error: Exception) -> Response:
+        """Return the reply to a path or a method that does not exist, and count it: all of them under one name."""
+        reply = _http_error(request, error)
+        self._metrics.add("requests_total", path="other", status=str(reply.status_code))
+        return reply
 
     def _check_caller(self, path: str, request: Request) -> None:
         # A page of the web can let a browser call a local address under a name of the page's own (DNS rebinding).
@@ -406,7 +412,7 @@ def _refused(error: RefusedError) -> Response:
     return JSONResponse(error.as_dict(), status_code=error.status, headers=headers)
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
+def _http_error(request: Request, error: Exception) -> Response:
     """Return the reply to a path or a method that does not exist."""
     assert isinstance(error, HTTPException)
     path, allowed = request.url.path, (error.headers or {}).get("Allow", "another method")

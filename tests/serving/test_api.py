@@ -354,8 +354,11 @@ def test_what_cannot_be_served_is_refused_with_a_sentence(
 ) -> None:
     with serving([make_served(), make_served("other", teaches=False)], body_kilobytes=4) as wire:
         answer = wire.call(path, body, **headers)
+        counted = wire.call("/metrics").text
     assert answer.status == status
     assert len(answer.json["error"]["message"].split()) > 3
+    name = path if path != "/nowhere" and status != 405 else "other"
+    assert f'requests_total{{path="{name}",status="{status}"}} 1' in counted
 
 
 @pytest.mark.parametrize(
