@@ -40,7 +40,7 @@ def from_python(data: Any, dtype: DTypeLike | None = None) -> Array:
             "a Tensor of tensors that require a gradient would lose it; join them with ops.stack(a, b, ...) or "
             "ops.concatenate(a, b, ...)"
         ) from None
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InputError(f"a Tensor cannot be made of this data: {error}") from None
 
 

@@ -110,8 +110,8 @@ class _NoGrad(contextlib._GeneratorContextManager[None]):
     def __call__(self, function: Any) -> Any:
         if inspect.isgeneratorfunction(function):
             raise GraphError(
-                f"@no_grad() would end before the generator {function.__name__} computes its first value; write `with "
-                "no_grad():` inside it"
+                f"@no_grad() would end before the generator {getattr(function, '__name__', function)} computes its "
+                "first value; write `with no_grad():` inside it"
             )
         return super().__call__(function)
 
@@ -119,7 +119,7 @@ class _NoGrad(contextlib._GeneratorContextManager[None]):
 def no_grad() -> contextlib._GeneratorContextManager[None]:
     """Run a block (or, as ``@no_grad()``, a function) without recording: no gradients and no saved arrays.
 
-    Raises GraphError as the decorator of a generator.
+    Raises GraphError if it decorates a generator function.
     """
     return _NoGrad(recording.__wrapped__, (False,), {})  # type: ignore[attr-defined]
 

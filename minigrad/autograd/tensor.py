@@ -34,7 +34,10 @@ def _in_place(compute: Callable[[Any, Any], Any]) -> Callable[..., Any]:
                 "a leaf cannot be changed in place while operations are recorded; do it inside `with no_grad():`, or "
                 "write y = x + ... for a new tensor"
             )
-        self[...] = compute(self, other)
+        result = compute(self, other)
+        if result.shape != self.shape:
+            raise ShapeError(f"assignment to a tensor of shape {self.shape}: the result has shape {result.shape}")
+        self[...] = result
         return self
 
     return update

@@ -101,15 +101,15 @@ def listed_end_ids(values: Mapping[str, Any]) -> tuple[int, ...]:
 def read_end_ids(folder: Path) -> tuple[int, ...]:
     """Return the ids with which a text ends, if generation_config.json or else config.json lists several; else none.
 
-    Many folders have only one of these files. If generation_config.json has one id, which config.json does not have, it
-    holds. Raises InputError for a file that is damaged.
+    Many folders have only one of these files. If generation_config.json has one id, and config.json does not have it,
+    that id ends a text. Raises InputError for a file that is damaged.
     """
     contents = {path: read_json(path) if path.exists() else {} for path in (folder / GENERATION, folder / CONFIG)}
     of_config = contents[folder / CONFIG].get("eos_token_id")
     known = of_config if isinstance(of_config, list) else [of_config]
     for path, content in contents.items():
         one = content.get("eos_token_id")
-        if not isinstance(one, list | None) and of_config is not None and one not in known:
+        if not isinstance(one, list | None) and (folder / CONFIG).exists() and one not in known:
             content = {"eos_token_id": [one]}
         try:
             ids = listed_end_ids(content)

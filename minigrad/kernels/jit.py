@@ -8,11 +8,12 @@ A function that a kernel calls is inlined (`forceinline`). Otherwise the kernel'
 own, and a process would call whichever of several copies it compiled or loaded first; they are optimised for different
 callers and differ in the last bits, so results would depend on what the process did before.
 
-A kernel borrows its arrays: its caller owns them, and keeps them until it returns. So it counts no references.
-Numba would count one for every slice, and for every tuple that holds an array: an atomic operation, which takes as long
-as a row of a small matrix. Only a kernel that makes arrays must count, so that their memory is freed: it is
-`allocating`. It is best that it does nothing else, and gives the arrays to a kernel with the loops. No other kernel may
-return an array: who gets it would believe that it has been counted.
+A kernel borrows its arrays: its caller owns them, and keeps them until it returns. So it counts no references. Numba
+would count one for every slice, and for every tuple that holds an array: an atomic operation, which takes as long as a
+row of a small matrix. Only a kernel that makes arrays must count them, so that their memory is freed; it is
+`allocating`. Such a kernel should do little else, and pass the arrays to a kernel that contains the loops. A borrowing
+kernel must not return an array, because its caller would take over a reference that was never counted; nor may it call
+a function that returns a newly made array, because nothing would free it.
 
 Numba compiles and optimises an inlined function by itself too, with the functions that it calls, before its caller.
 So the innermost function of a chain of five is optimised five times. One that is `pasted` is not: it becomes a part of
@@ -204,7 +205,7 @@ def overload(
     function: Callable[..., object], *, strict: bool = True, makes_array: bool = False
 ) -> Callable[[Function], Function]:
     """Return a decorator for the function that chooses, from the types of the arguments, the code that kernels run in
-    place of `function`, and whether this code makes an array.
+    place of `function`, and whether this code returns an array that is not one of its arguments.
 
     Plain Python (NUMBA_DISABLE_JIT=1) runs `function` itself.
     """

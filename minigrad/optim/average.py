@@ -14,7 +14,7 @@ import numpy as np
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.kernels import threads
-from minigrad.optim.flat import segments
+from minigrad.optim.flat import Segment, distinct_parameters, segments
 from minigrad.options import checked_number
 from minigrad.typing import Array
 
@@ -42,7 +42,8 @@ class WeightAverage:
         """Become a copy, of the copied parameters: its segments must share their memory."""
         self.__dict__ |= state
         averages = self.values()
-        self._segments = segments(self._trained)
+        arrays = [(parameter, parameter.data.reshape(-1)) for parameter in distinct_parameters(self._trained)]
+        self._segments = [Segment([parameter], flat, flat) for parameter, flat in arrays]  # frozen ones too
         self._flat = [np.zeros_like(segment.data) for segment in self._segments]
         for copied, average in zip(self.values(), averages, strict=True):
             copied[...] = average

@@ -147,5 +147,7 @@ def test_data_that_is_no_array_of_numbers_is_refused() -> None:
 def test_integers_of_more_than_64_bits_are_numbers() -> None:
     assert (Tensor([1.0]) / 10**20).tolist() == [np.float32(1e-20)]
     assert Tensor([1.0, 10**20]).tolist() == [1, np.float32(1e20)]
+    with pytest.raises(InputError, match="a Tensor cannot be made of this data: int too large"):
+        Tensor([10**400])
     with pytest.raises(InputError, match="it takes tensors, arrays and numbers"):
         ops.add(Tensor([1.0]), [10**20, "a"])

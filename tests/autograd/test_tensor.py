@@ -219,6 +219,8 @@ def test_in_place_operators_change_a_leaf_under_no_grad_and_are_refused_while_re
             getattr(p, name)(other)
     with no_grad(), pytest.raises(ShapeError, match=r"assignment to a tensor of shape \(2,\)"):
         p -= np.ones((3, 2))
+    with no_grad(), pytest.raises(ShapeError, match=r"shape \(2,\): the result has shape \(\)"):
+        p @= p.data.copy()
 
 
 def test_in_place_operators_on_other_tensors_compute_new_ones() -> None:

@@ -128,5 +128,8 @@ def test_one_id_of_the_generation_config_holds_if_the_config_has_another(tmp_pat
     assert read_end_ids(tmp_path) == ()
     write_json(tmp_path / "generation_config.json", {"eos_token_id": 4})
     assert read_end_ids(tmp_path) == (4,)
-    write_json(tmp_path / "config.json", {"eos_token_id": [1, 5]})
-    assert read_end_ids(tmp_path) == (4,)
+    for of_config in ({"eos_token_id": [1, 5]}, {"eos_token_id": None}, {}):
+        write_json(tmp_path / "config.json", of_config)
+        assert read_end_ids(tmp_path) == (4,)
+    write_json(tmp_path / "config.json", {"eos_token_id": [4, 5]})
+    assert read_end_ids(tmp_path) == (4, 5)

@@ -84,11 +84,14 @@ def test_a_decay_outside_its_range_is_refused(decay: Any) -> None:
         WeightAverage(nn.Linear(1, 1).parameters(), decay)
 
 
-def test_a_copied_average_is_that_of_the_copied_model() -> None:
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_copied_average_is_that_of_the_copied_model(frozen: bool) -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
     model.initialise(0)
     mean = WeightAverage(model.parameters(), 0.5)
     mean.update(1)
+    if frozen:
+        model.freeze()
     copied, its_mean = copy.deepcopy((model, mean))
     for parameter in copied.parameters():
         parameter.data = parameter.data + 1

@@ -94,8 +94,8 @@ def _product_with_words(
 
 
 product_with_panel = by_kind(3, _product_with_elements, _product_with_words, _product_with_words)
-"""Set the panel `result` to the product of a left factor and a panel of `depth` rows, or add it; a panel of elements
-is a right factor as it is, others are packed into `packed`."""
+"""Set the panel `result` to the product of a left factor and a panel of `depth` rows, or, with `add`, add the product
+to it. Where factors hold elements, the panel is a right factor as it is; otherwise it is packed into `packed` first."""
 
 
 @kernel

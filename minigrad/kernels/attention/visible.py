@@ -35,9 +35,8 @@ def _words_are_finite(packed: Array, matrix: Matrix) -> bool:
 
 
 packs_finite = by_kind(0, lambda packed, matrix: all_finite(matrix), _words_are_finite, _words_are_finite)
-"""Return whether a matrix is finite, for which the memory `packed` is.
-
-Only of elements it must be asked: what words are packed of is finite (`minigrad.kernels.attention.plan.is_moderate`).
+"""Return whether a matrix that is packed into memory like `packed` is finite. Only elements are examined: what is
+packed as words is known to be finite (`minigrad.kernels.attention.plan.is_moderate`).
 """
 
 

@@ -31,6 +31,8 @@ def elements_at(address: int, size: int, kind: Any) -> Array:
     return np.frombuffer(memory, kind)
 
 
+# Numba lets only a function that counts references return an array. This one owns no memory, so nothing is counted or
+# freed, and borrowing kernels may call it.
 @overload(elements_at, makes_array=True)
 def _elements_at(address, size, kind):  # type: ignore[no-untyped-def]
     return lambda address, size, kind: carray(_pointer(address), (size,), kind)

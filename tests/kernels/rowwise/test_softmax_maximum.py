@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from minigrad import Tensor, ops
 from minigrad.kernels.rowwise.softmax import largest_of
 
 Array = NDArray[Any]
@@ -45,7 +46,17 @@ def test_it_is_that_of_numpy(dtype: type) -> None:
 
 
 @TYPES
-def test_nan_is_not_lost(dtype: type) -> None:
+def test_nan_without_a_sign_is_the_largest(dtype: type) -> None:
     x = np.full(20, np.inf, dtype)
     x[7] = np.nan
     assert np.isnan(largest(x))
+
+
+@TYPES
+@pytest.mark.parametrize("sign", [1, -1])
+def test_nan_of_any_sign_reaches_the_results(dtype: type, sign: int) -> None:
+    x = np.zeros((2, 20), dtype)
+    x[1, 7] = np.copysign(np.nan, sign)
+    assert np.isnan(ops.softmax(Tensor(x)).data[1]).all()
+    assert np.isnan(ops.log_softmax(Tensor(x)).data[1]).all()
+    assert np.isnan(ops.cross_entropy(Tensor(x), [3, 3]).item())
