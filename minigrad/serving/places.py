@@ -22,6 +22,26 @@ PIECE = 128
 """Tokens of a piece: a small model reads at half the speed of 512 at once, but other texts wait less."""
 
 
+class Beginnings:
+    """The hashes of all beginnings of a prompt: ``beginnings[stop]`` identifies the piece that ends there.
+
+    Each is computed once: while a prompt waits to be read, it is asked for again and again.
+    """
+
+    def __init__(self, prompt: Sequence[int]) -> None:
+        self._prompt, self._known = np.array(prompt, np.int64), dict[int, bytes]()
+
+    def __len__(self) -> int:
+        """Return the number of tokens of the prompt."""
+        return len(self._prompt)
+
+    def __getitem__(self, stop: int) -> bytes:
+        """Return the hash of the first `stop` tokens."""
+        if stop not in self._known:
+            self._known[stop] = hashlib.blake2b(self._prompt[:stop].tobytes(), digest_size=32).digest()
+        return self._known[stop]
+
+
 class Places:
     """A cache with `count` places of `capacity` tokens; each holds a text or is free."""
 
@@ -36,12 +56,14 @@ class Places:
         """The number of free places."""
         return len(self._free)
 
-    def take(self, prompt: Sequence[int] = ()) -> int:
+    def take(self, prompt: Beginnings | None = None) -> int:
         """Return a place, now empty; of the pieces that it held, those of `prompt` can still be copied."""
         place = self._free.popleft()
-        if self._held[place]:
+        if prompt is None:
+            self._held[place].clear()
+        elif self._held[place]:
             stops = [*range(self.piece, len(prompt), self.piece), len(prompt) - 1]  # the last token is in no piece
-            self._held[place] &= {prefix_hash(prompt, stop) for stop in stops}
+            self._held[place] &= {prompt[stop] for stop in stops}
         lengths = self.cache.lengths.copy()
         lengths[place] = 0
         self.cache.truncate(lengths)
@@ -57,14 +79,13 @@ class Places:
         lengths[list(places)] = counts
         return Layout.packed(lengths)
 
-    def hold(self, place: int, prompt: Sequence[int], stop: int) -> None:
-        """Note that a place holds the first `stop` tokens of a prompt, the end of a piece."""
+    def hold(self, place: int, piece: bytes) -> None:
+        """Note that a place holds a piece, and all before it."""
         if self.copies:
-            self._held[place].add(prefix_hash(prompt, stop))
+            self._held[place].add(piece)
 
-    def copy(self, place: int, prompt: Sequence[int], start: int, stop: int) -> bool:
-        """Copy the piece from `start` to `stop` of a prompt from a place that holds it; return whether one does."""
-        piece = prefix_hash(prompt, stop)
+    def copy(self, place: int, piece: bytes, start: int, stop: int) -> bool:
+        """Copy a piece, from `start` to `stop` of its prompt, from a place that holds it; return whether one does."""
         holders = [each for each, held in enumerate(self._held) if piece in held]
         if not holders:
             return False
@@ -73,8 +94,3 @@ class Places:
             self._held[place].add(piece)
         self.cache.advance(self.layout([place], stop - start).lengths)
         return True
-
-
-def prefix_hash(prompt: Sequence[int], stop: int) -> bytes:
-    """Return a hash of the first `stop` tokens of a prompt, which identifies the piece that ends there."""
-    return hashlib.blake2b(np.array(prompt[:stop], np.int64).tobytes(), digest_size=32).digest()

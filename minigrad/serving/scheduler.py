@@ -33,7 +33,7 @@ from minigrad.generation.sampling import check_logits, log_probabilities, most_l
 from minigrad.kernels.gemm.backend import can_keep_rows_apart, rows_apart
 from minigrad.nn.language_model import LanguageModel
 from minigrad.programs.decoder import Decoder
-from minigrad.serving.places import PIECE, Places, prefix_hash
+from minigrad.serving.places import PIECE, Beginnings, Places
 from minigrad.typing import Array
 
 TOGETHER = 4
@@ -67,6 +67,9 @@ class Text:
     place: int = -1
     read: int = 0  # the tokens of the prompt that were read
     last: int = -1  # the newest token, which the model has not read
+
+    def __post_init__(self) -> None:
+        self.beginnings = Beginnings(self.prompt)
 
     @property
     def prompt(self) -> list[int]:
@@ -173,7 +176,7 @@ class Scheduler:
             self._waiting.add(self._submitted.get())
         self._waiting.leave_gone()
         while self.places.num_free and (following := self._waiting.next()) is not None:
-            following.place = self.places.take(following.prompt)
+            following.place = self.places.take(following.beginnings)
             self._reading.append(following)
 
     def _leave(self, text: Text) -> None:
@@ -209,7 +212,7 @@ class Scheduler:
             stop = self._stop(text)
             if left <= 0 or stop == text.read:
                 continue
-            piece = prefix_hash(text.prompt, stop)
+            piece = text.beginnings[stop]
             if text.scored or not self.places.copies or piece not in begun:
                 begun.add(piece)
                 chosen.append(text)
@@ -229,7 +232,7 @@ class Scheduler:
     def _copy_pieces(self, text: Text) -> None:
         """Copy the next pieces of a prompt, as long as a place holds them."""
         while text.read < (stop := self._stop(text)) and not text.scored:
-            if not self.places.copy(text.place, text.prompt, text.read, stop):
+            if not self.places.copy(text.place, text.beginnings[stop], text.read, stop):
                 return
             text.read = stop
 
@@ -243,7 +246,7 @@ class Scheduler:
             logits = self.model(tokens, cache=self.places.cache, layout=layout, last=last).data
         for text, stop in zip(texts, stops, strict=True):
             text.read = stop
-            self.places.hold(text.place, text.prompt, stop)
+            self.places.hold(text.place, text.beginnings[stop])
         try:
             return [(texts[0], _score(texts[0], number, row)) for number, row in enumerate(logits[0], begins[0] + 1)]
         except InputError as error:  # logits that are not finite
