@@ -25,7 +25,7 @@ PIECE = 128
 class Beginnings:
     """The hashes of all beginnings of a prompt: ``beginnings[stop]`` identifies the piece that ends there.
 
-    Each is computed once: while a prompt waits to be read, it is asked for again and again.
+    Each is computed once, although a prompt that waits to be read needs it in every turn.
     """
 
     def __init__(self, prompt: Sequence[int]) -> None:

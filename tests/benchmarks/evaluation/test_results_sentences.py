@@ -364,6 +364,19 @@ def test_all_llamas_with_gelu_had_learned_to_copy_and_no_other_run_of_the_study(
     assert ends[1] < 2.2 < min(min(found) for name, found in by_arm.items() if name != GELU)
 
 
+@pytest.mark.parametrize("name", ["GELU", "squared ReLU"])
+def test_what_is_said_of_plain_blocks_in_the_default_model_is_what_the_runs_give(name: str) -> None:
+    study, results = load("nano_gelu_again")
+    (comparison,), record, arm = study.comparisons(), read()["nano-gelu-again"], f"{name} in place of SwiGLU"
+    gated, plain = (results.of(comparison, each) for each in (study.control, arm))
+    apart = [score(plain[seed], 256) - score(gated[seed], 256) for seed in gated]
+    assert max(apart) < 0  # lower in each pair
+    found = judged(study, results, comparison, 256, "test")[arm]
+    (printed,) = record.values(f"test text, {name}: difference, interval, p")
+    both = found.compared.both
+    assert floats(printed) == pytest.approx([both.mean, *both.interval(), found.p], abs=5.1e-5)
+
+
 def test_what_is_said_of_a_larger_vocabulary_is_what_the_runs_give() -> None:
     study, results = load("nano_vocabulary")
     (comparison,), record = study.comparisons(), read()["nano-vocabulary"]
