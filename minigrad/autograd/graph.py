@@ -15,8 +15,8 @@ import inspect
 import itertools
 import operator
 import threading
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from minigrad.autograd import observers
 from minigrad.autograd.gradients import Backward, Deferred, Gradient, SavedVersions
 from minigrad.errors import GraphError, ShapeError
 from minigrad.typing import Array
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _creation = itertools.count()
 
@@ -106,22 +108,31 @@ def recording(enabled: bool) -> Iterator[None]:
         _recording.enabled = before
 
 
-class _NoGrad(contextlib._GeneratorContextManager[None]):
-    def __call__(self, function: Any) -> Any:
+class _NoGrad:
+    """What `no_grad` returns: a context manager, and a decorator of functions."""
+
+    def __enter__(self) -> None:
+        self._block = recording(False)
+        self._block.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._block.__exit__(*error)
+
+    def __call__(self, function: Function) -> Function:
         if inspect.isgeneratorfunction(function):
             raise GraphError(
                 f"@no_grad() would end before the generator {getattr(function, '__name__', function)} computes its "
                 "first value; write `with no_grad():` inside it"
             )
-        return super().__call__(function)
+        return recording(False)(function)
 
 
-def no_grad() -> contextlib._GeneratorContextManager[None]:
+def no_grad() -> _NoGrad:
     """Run a block (or, as ``@no_grad()``, a function) without recording: no gradients and no saved arrays.
 
     Raises GraphError if it decorates a generator function.
     """
-    return _NoGrad(recording.__wrapped__, (False,), {})  # type: ignore[attr-defined]
+    return _NoGrad()
 
 
 class _Arrived:

@@ -104,13 +104,13 @@ def read_end_ids(folder: Path) -> tuple[int, ...]:
     Many folders have only one of these files. If generation_config.json has one id, and config.json does not have it,
     that id ends a text. Raises InputError for a file that is damaged.
     """
-    contents = {path: read_json(path) if path.exists() else {} for path in (folder / GENERATION, folder / CONFIG)}
-    of_config = contents[folder / CONFIG].get("eos_token_id")
-    known = of_config if isinstance(of_config, list) else [of_config]
-    for path, content in contents.items():
-        one = content.get("eos_token_id")
-        if not isinstance(one, list | None) and (folder / CONFIG).exists() and one not in known:
-            content = {"eos_token_id": [one]}
+    paths = folder / GENERATION, folder / CONFIG
+    generation, config = (read_json(path) if path.exists() else {} for path in paths)
+    one, known = generation.get("eos_token_id"), config.get("eos_token_id")
+    is_new = one != known and not (isinstance(known, list) and one in known)
+    if paths[1].exists() and not isinstance(one, list | None) and is_new:
+        generation = {"eos_token_id": [one]}
+    for path, content in zip(paths, (generation, config), strict=True):
         try:
             ids = listed_end_ids(content)
         except InputError as error:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 
 from minigrad.autograd.tensor import Tensor
+from minigrad.errors import InputError
 from minigrad.kernels import threads
-from minigrad.optim.flat import Segment, distinct_parameters, segments
+from minigrad.optim.flat import segments
 from minigrad.options import checked_number
 from minigrad.typing import Array
 
@@ -38,15 +39,8 @@ class WeightAverage:
         self._are_in_place = False
         self._flat = [np.zeros_like(segment.data) for segment in self._segments]
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Become a copy, of the copied parameters: its segments must share their memory."""
-        self.__dict__ |= state
-        averages = self.values()
-        arrays = [(parameter, parameter.data.reshape(-1)) for parameter in distinct_parameters(self._trained)]
-        self._segments = [Segment([parameter], flat, flat) for parameter, flat in arrays]  # frozen ones too
-        self._flat = [np.zeros_like(segment.data) for segment in self._segments]
-        for copied, average in zip(self.values(), averages, strict=True):
-            copied[...] = average
+    def __getstate__(self) -> NoReturn:
+        raise InputError("an average belongs to the memory of its parameters and has no copy; make one of the copies")
 
     def update(self, step: int) -> None:
         """Add the weights after a step to the average; `step` is the number of steps taken so far, at least 1."""

@@ -214,6 +214,7 @@ def test_in_place_operators_change_a_leaf_under_no_grad_and_are_refused_while_re
     assert p.tolist() == [81, 9]
     assert p.requires_grad
     changes = [("__isub__", 1.0), ("__iadd__", p), ("__imul__", 2.0), ("__itruediv__", 2.0), ("__ipow__", 2.0)]
+    changes.append(("__imatmul__", np.eye(2, dtype=np.float32)))
     for name, other in changes:
         with pytest.raises(GraphError, match=r"leaf cannot be changed in place.*no_grad"):
             getattr(p, name)(other)

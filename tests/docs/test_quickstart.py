@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from minigrad.nn import parameter
 from tests.docs.python_blocks import number_of_lines, python_blocks, run
 
 PROGRAMS = python_blocks("docs/quickstart.md")
@@ -21,6 +22,7 @@ def program(words: str) -> str:
 @pytest.fixture(autouse=True)
 def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(parameter, "_drawn", 0)  # a reader's process has drawn no parameters before
 
 
 def test_the_gradient_is_the_derivative() -> None:

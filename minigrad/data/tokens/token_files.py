@@ -101,6 +101,7 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer) -> TokenFile:
 
     If the tokenizer begins documents with a token of its own, such as Llama's `<s>`, the row is `<s> document <eot> <s>
     document <eot> ... <eot>`: documents begin as the texts that a model writes.
+    An iterator is read into memory first, because the documents are read twice.
     The file is kept in the cache folder, under a hash of the documents, of what begins them and of the tokenizer's
     fingerprint, and is used again; the cache keeps the most recently used files. A token takes 2 bytes for a vocabulary
     of up to 65,536, otherwise 4.
@@ -110,7 +111,7 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer) -> TokenFile:
     if isinstance(documents, Selection):
         seen: Selection | DocumentPass = documents  # it was read when it was chosen
     else:
-        documents = list(documents) if iter(documents) is documents else documents  # it is read twice
+        documents = list(documents) if iter(documents) is documents else documents
         seen = DocumentPass(documents)
         for _ in seen:
             pass

@@ -10,7 +10,7 @@ Scores are keys x queries: each step of the softmax then applies to all queries 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from minigrad.kernels.attention.queries import (
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
 from minigrad.kernels.attention.visible import add_keys, packs_finite
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
-from minigrad.kernels.gemm.packing import Matrix, pack_scratch
+from minigrad.kernels.gemm.packing import Matrix, PackScratch, pack_scratch
 from minigrad.kernels.jit import allocating, kernel, pasted
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.threads import over_rows
@@ -46,15 +46,27 @@ class RunningSoftmax(NamedTuple):
     top: Array  # scratch memory
 
 
-@pasted
-def forward_workspace(q: Array, packed: Array, size: int, num_keys: int) -> Any:
-    """Return uninitialised memory for heads of `size` elements, of the types of `q` and, packed, of `packed`.
+class ForwardWorkspace(NamedTuple):
+    """Memory for the keys of a sequence, tile by tile, and for a panel of queries."""
 
-    It is the keys of a sequence, and its values transposed, as left factors, tile by tile, and whether the values of
-    each tile are finite; the rows of a panel of queries; these, and a tile of probabilities, as right factors; scores
-    (keys of a tile, COLUMNS); what is attended to (D rounded up, COLUMNS); `Seen` (COLUMNS,) int32 each; the running
-    softmax; a mask (keys of a tile, COLUMNS) and its draws (keys of a tile,); scratch memory of packing.
-    """
+    k_left: Array  # the keys as left factors
+    v_left: Array  # the values, transposed
+    finite: Array  # (tiles,): whether the values of a tile are finite
+    queries: Array  # the rows of a panel, unpacked
+    q_right: Array  # the same as a right factor
+    p_right: Array  # a tile of probabilities as a right factor
+    scores: Array  # (keys of a tile, COLUMNS)
+    attended: Array  # (D rounded up, COLUMNS): the sums of values
+    seen: Seen  # (COLUMNS,) int32 each: which keys a query sees
+    softmax: RunningSoftmax
+    mask: Array  # (keys of a tile, COLUMNS)
+    drawn: Array  # (keys of a tile,)
+    packing: PackScratch
+
+
+@pasted
+def forward_workspace(q: Array, packed: Array, size: int, num_keys: int) -> ForwardWorkspace:
+    """Return uninitialised memory for heads of `size` elements, of the types of `q` and, packed, of `packed`."""
     kind, width, height, covered = q.dtype, KEYS * COLUMNS, round_up(size, ROWS), round_up(num_keys, KEYS)
     k_left, v_left = memory_for(packed, covered, size), memory_for(packed, height, covered)
     q_right, p_right = memory_for(packed, COLUMNS, size), memory_for(packed, COLUMNS, KEYS)
@@ -63,8 +75,8 @@ def forward_workspace(q: Array, packed: Array, size: int, num_keys: int) -> Any:
     largest, total = np.empty(COLUMNS, kind), np.empty(COLUMNS, kind)
     softmax = RunningSoftmax(largest, total, np.empty(COLUMNS, kind), np.empty(COLUMNS, kind))
     mask, drawn, packing = np.empty(width, kind), np.empty(KEYS, kind), pack_scratch(q.reshape(-1))
-    keys = k_left, v_left, np.empty(covered // KEYS, np.bool_)
-    return keys, queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing
+    keys, panel = (k_left, v_left, np.empty(covered // KEYS, np.bool_)), (queries, q_right, p_right)
+    return ForwardWorkspace(*(keys + panel + (scores, attended, seen, softmax, mask, drawn, packing)))
 
 
 @kernel
@@ -121,13 +133,15 @@ def write_attended(
 
 
 @kernel
-def _attend_in(inputs: Inputs, out: Array, denominators: Denominators, start: int, stop: int, workspace: Any) -> None:
-    """Compute tasks start to stop, in a workspace for at least as many keys as each of them has."""
+def _attend_in(
+    inputs: Inputs, out: Array, denominators: Denominators, start: int, stop: int, memory: ForwardWorkspace
+) -> None:
+    """Compute tasks start to stop, in memory for at least as many keys as each of them has."""
     q, k, v, _, _, limits, kv_heads, scale, draws, arithmetic = inputs
     flat_k, flat_v, width, size = k.reshape(-1), v.reshape(-1), k.shape[1], k.shape[1] // kv_heads
     height, zero = round_up(size, ROWS), q.dtype.type(0)
-    keys_left, queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing = workspace
-    (k_left, v_left, finite), (largest, total, rescale, _) = keys_left, softmax
+    k_left, v_left, finite, queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing = memory
+    largest, total, rescale, _ = softmax
     k_size, v_size = KEYS * lane_size(k_left, size), height * lane_size(v_left, KEYS)
     lines = Matrix(queries, 0, size, False, COLUMNS, size)
     configure_tiles(TILE_CONFIGURATION)
@@ -185,8 +199,8 @@ def _attention_tasks(inputs: Inputs, out: Array, denominators: Denominators, sta
     for number in range(start, stop):
         most = max(most, task_of(inputs, number).num_keys)
     size = inputs.k.shape[1] // inputs.kv_heads
-    workspace = forward_workspace(inputs.q, inputs.arithmetic.packed, size, most)
-    _attend_in(inputs, out, denominators, start, stop, workspace)
+    memory = forward_workspace(inputs.q, inputs.arithmetic.packed, size, most)
+    _attend_in(inputs, out, denominators, start, stop, memory)
 
 
 def attention_forward(q: Array, k: Array, v: Array, plan: Plan) -> tuple[Array, Denominators]:

@@ -15,18 +15,18 @@ from minigrad.typing import Array
 def largest_of(values: Array) -> Any:
     """Return the largest of some contiguous numbers; -inf if there are none.
 
-    Each maximum depends on the one before, and NaN makes their order matter, so the compiler would take one number at a
-    time. Integers may be taken in any order, and sixteen at once. The bits of a float, read as an integer, rise with
-    it; those of a negative float fall, unless all bits but the sign are inverted. On one core of a Zen 5 this takes 26
-    billion numbers per second, and the plain loop 2.2 billion (benchmarks/kernel_times.py). A NaN without a sign is the
-    largest of all, and one with a sign, as x86 processors make it, less than -inf: a caller must not rely on the result
-    to notice NaN.
+    A NaN without a sign counts as the largest of all, and one with a sign, as x86 processors make it, as less than
+    -inf: a caller must not rely on the result to notice NaN.
     """
     return values.max(initial=-np.inf)
 
 
 @overload(largest_of)
 def _largest_of(values):  # type: ignore[no-untyped-def]
+    # In a plain loop each maximum depends on the one before, and NaN makes their order matter, so the compiler takes
+    # one number at a time. Integers may be taken in any order, and sixteen at once. The bits of a float, read as an
+    # integer, rise with it; those of a negative float fall, unless all bits but the sign are inverted. On one core of a
+    # Zen 5 this takes 26 billion numbers per second, the plain loop 2.2 billion (benchmarks/kernel_times.py).
     kind, integer, sign = (np.float32, np.int32, 31) if values.dtype == types.float32 else (np.float64, np.int64, 63)
     all_but_sign = 2**sign - 1
     lowest = int(kind(-np.inf).view(integer)) ^ all_but_sign
